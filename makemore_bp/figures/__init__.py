@@ -1,0 +1,1 @@
+"""Every drawing of the course, one module per topic, in one style."""

@@ -1,0 +1,40 @@
+"""One hand for all figures: colours that keep their meaning, sizes, and the way a figure becomes an output."""
+
+import io
+
+from IPython.display import Image
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart by colour-blind readers and in print
+FORWARD = "#0072B2"  # forward values
+GRADIENT = "#D55E00"  # gradients
+PARAMETER = "#009E73"  # parameters
+BATCH_SUM = "#CC79A7"  # sums over the batch
+HIGHLIGHT = "#E69F00"  # what the text is about right now
+MUTED = "#8C8C8C"  # everything in the background
+DIVERGING = "PuOr"  # signed values, centred on zero: orange and purple
+SEQUENTIAL = "cividis"  # values of one sign
+
+STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",  # opaque, so that it stays readable on a dark page
+    "legend.frameon": False,
+    "svg.hashsalt": "makemore_bp",
+}
+
+
+def figure(width=7.5, height=3.5, **layout):
+    """An empty matplotlib Figure of the house's style, width and height in inches."""
+    with rc_context(STYLE):
+        return Figure(figsize=(width, height), layout="constrained", **layout)
+
+
+def picture(fig, alt):
+    """The finished figure as a PNG output with its alternative text; last expression of a cell."""
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=150)
+    return Image(buffer.getvalue(), width=round(fig.get_figwidth() * 100), alt=alt)

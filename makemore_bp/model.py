@@ -1,0 +1,133 @@
+"""The model: its parameters, and the forward pass in atomic steps and in merged ones."""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from .data import CONTEXT, VOCAB
+
+EMBEDDING = 10  # numbers a letter is embedded in
+SEED = 2147483647  # the lecture's, for weights and minibatches
+EPS = 1e-5  # BatchNorm's epsilon
+
+
+class Params(NamedTuple):
+    """The parameters, in the lecture's order. V = 27 letters, H hidden units."""
+
+    C: torch.Tensor  # (V, 10) embedding table
+    W1: torch.Tensor  # (30, H)
+    b1: torch.Tensor  # (H,)
+    W2: torch.Tensor  # (H, V)
+    b2: torch.Tensor  # (V,)
+    bngain: torch.Tensor  # (1, H) gamma
+    bnbias: torch.Tensor  # (1, H) beta
+
+
+class Pass(SimpleNamespace):
+    """One forward pass: every intermediate as an attribute, under the name it has all through the course."""
+
+
+def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
+    """Draw the parameters; return them with the generator that goes on to draw the minibatches.
+
+    Always drawn in float32 on the CPU and then cast or moved, so that every dtype and device starts
+    from the same numbers. C, W1, b1, W2, b2 are the lecture's; it draws BatchNorm's two from the
+    unseeded global generator, here they come from a second one.
+    """
+    g = torch.Generator().manual_seed(seed)
+    fan_in = CONTEXT * EMBEDDING
+    C = torch.randn((len(VOCAB), EMBEDDING), generator=g)
+    # this order of operations, else the last bits differ from the lecture's
+    W1 = torch.randn((fan_in, hidden), generator=g) * (5 / 3) / fan_in**0.5
+    b1 = torch.randn(hidden, generator=g) * 0.1
+    W2 = torch.randn((hidden, len(VOCAB)), generator=g) * 0.1
+    b2 = torch.randn(len(VOCAB), generator=g) * 0.1
+    g_bn = torch.Generator().manual_seed(seed + 1)
+    bngain = torch.randn((1, hidden), generator=g_bn) * 0.1 + 1.0
+    bnbias = torch.randn((1, hidden), generator=g_bn) * 0.1
+    drawn = C, W1, b1, W2, b2, bngain, bnbias
+    return Params(*(p.to(device=device, dtype=dtype).requires_grad_() for p in drawn)), g
+
+
+def minibatch(X, Y, g, n=32):
+    """n examples drawn with replacement: Xb (n, 3) and Yb (n,). Drawn on the CPU, the same for every device."""
+    ix = torch.randint(0, X.shape[0], (n,), generator=g)
+    return X[ix], Y[ix]
+
+
+def _check_batch(Xb):
+    if Xb.shape[0] < 2:
+        raise ValueError(
+            f"a batch of {Xb.shape[0]}: BatchNorm divides by n - 1 and needs n of at least 2 "
+            "(a single row has no variance)."
+        )
+
+
+def forward(params, Xb, Yb, eps=EPS):
+    """The forward pass in atomic steps, for Xb (n, 3) and Yb (n,); returns a Pass.
+
+    Keeps every intermediate; each retains its gradient, so that after `v.loss.backward()` the
+    attribute `v.counts.grad`, say, is the truth to compare with.
+    """
+    _check_batch(Xb)
+    n = Xb.shape[0]
+    v = Pass(Xb=Xb, Yb=Yb, n=n, eps=eps, **params._asdict())
+    # embedding and first layer
+    v.emb = v.C[Xb]
+    v.embcat = v.emb.view(n, -1)
+    v.hprebn = v.embcat @ v.W1 + v.b1
+    # BatchNorm
+    v.bnmeani = v.hprebn.sum(0, keepdim=True) / n
+    v.bndiff = v.hprebn - v.bnmeani
+    v.bndiff2 = v.bndiff**2
+    v.bnvar = v.bndiff2.sum(0, keepdim=True) / (n - 1)
+    v.bnvar_inv = (v.bnvar + eps) ** -0.5
+    v.bnraw = v.bndiff * v.bnvar_inv
+    v.hpreact = v.bngain * v.bnraw + v.bnbias
+    # tanh and second layer
+    v.h = torch.tanh(v.hpreact)
+    v.logits = v.h @ v.W2 + v.b2
+    # cross-entropy
+    v.logit_maxes = v.logits.max(1, keepdim=True).values
+    v.norm_logits = v.logits - v.logit_maxes
+    v.counts = v.norm_logits.exp()
+    v.counts_sum = v.counts.sum(1, keepdim=True)
+    v.counts_sum_inv = v.counts_sum**-1
+    v.probs = v.counts * v.counts_sum_inv
+    v.logprobs = v.probs.log()
+    v.loss = -v.logprobs[range(n), Yb].mean()
+    _retain(v)
+    return v
+
+
+def _retain(v):
+    for t in vars(v).values():
+        if isinstance(t, torch.Tensor) and t.requires_grad:
+            t.retain_grad()
+
+
+def forward_merged(params, Xb, Yb, eps=EPS):
+    """The same pass with BatchNorm and cross-entropy in one step each; returns a Pass.
+
+    Keeps what the fused backward pass reads: emb, embcat, hprebn, bnmeani, bnvar, bnvar_inv, bnraw,
+    hpreact, h, logits and loss. Raises ValueError for a column without variance at eps = 0.
+    """
+    _check_batch(Xb)
+    v = Pass(Xb=Xb, Yb=Yb, n=Xb.shape[0], eps=eps, **params._asdict())
+    v.emb = v.C[Xb]
+    v.embcat = v.emb.view(v.n, -1)
+    v.hprebn = v.embcat @ v.W1 + v.b1
+    v.bnmeani = v.hprebn.mean(0, keepdim=True)
+    v.bnvar = v.hprebn.var(0, keepdim=True, unbiased=True)
+    if eps == 0 and not v.bnvar.all():
+        raise ValueError("a column of hprebn is constant over the batch: with eps = 0 BatchNorm would divide by zero.")
+    v.bnvar_inv = (v.bnvar + eps) ** -0.5
+    v.bnraw = (v.hprebn - v.bnmeani) * v.bnvar_inv
+    v.hpreact = v.bngain * v.bnraw + v.bnbias
+    v.h = torch.tanh(v.hpreact)
+    v.logits = v.h @ v.W2 + v.b2
+    v.loss = F.cross_entropy(v.logits, Yb)
+    _retain(v)
+    return v
