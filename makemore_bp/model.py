@@ -65,11 +65,19 @@ def _check_batch(Xb):
         )
 
 
+def _check_variance(v):
+    # a constant column's variance is rounding noise of its mean, where it is not 0
+    noise = torch.finfo(v.bnvar.dtype).eps * v.bnmeani.abs()
+    if v.eps == 0 and (v.bnvar <= noise**2).any():
+        raise ValueError("a column of hprebn is constant over the batch: with eps = 0 BatchNorm divides by 0.")
+
+
 def forward(params, Xb, Yb, eps=EPS):
     """The forward pass in atomic steps, for Xb (n, 3) and Yb (n,); returns a Pass.
 
     Keeps every intermediate; each retains its gradient, so that after `v.loss.backward()` the
-    attribute `v.counts.grad`, say, is the truth to compare with.
+    attribute `v.counts.grad`, say, is the truth to compare with. Raises ValueError for n = 1, and for a
+    column without variance at eps = 0.
     """
     _check_batch(Xb)
     n = Xb.shape[0]
@@ -83,6 +91,7 @@ def forward(params, Xb, Yb, eps=EPS):
     v.bndiff = v.hprebn - v.bnmeani
     v.bndiff2 = v.bndiff**2
     v.bnvar = v.bndiff2.sum(0, keepdim=True) / (n - 1)
+    _check_variance(v)
     v.bnvar_inv = (v.bnvar + eps) ** -0.5
     v.bnraw = v.bndiff * v.bnvar_inv
     v.hpreact = v.bngain * v.bnraw + v.bnbias
@@ -112,7 +121,7 @@ def forward_merged(params, Xb, Yb, eps=EPS):
     """The same pass with BatchNorm and cross-entropy in one step each; returns a Pass.
 
     Keeps what the fused backward pass reads: emb, embcat, hprebn, bnmeani, bnvar, bnvar_inv, bnraw,
-    hpreact, h, logits and loss. Raises ValueError for a column without variance at eps = 0.
+    hpreact, h, logits and loss. Raises ValueError as `forward` does.
     """
     _check_batch(Xb)
     v = Pass(Xb=Xb, Yb=Yb, n=Xb.shape[0], eps=eps, **params._asdict())
@@ -121,8 +130,7 @@ def forward_merged(params, Xb, Yb, eps=EPS):
     v.hprebn = v.embcat @ v.W1 + v.b1
     v.bnmeani = v.hprebn.mean(0, keepdim=True)
     v.bnvar = v.hprebn.var(0, keepdim=True, unbiased=True)
-    if eps == 0 and not v.bnvar.all():
-        raise ValueError("a column of hprebn is constant over the batch: with eps = 0 BatchNorm would divide by zero.")
+    _check_variance(v)
     v.bnvar_inv = (v.bnvar + eps) ** -0.5
     v.bnraw = (v.hprebn - v.bnmeani) * v.bnvar_inv
     v.hpreact = v.bngain * v.bnraw + v.bnbias

@@ -1,0 +1,127 @@
+"""Notebook 02's drawings: slopes, the chain rule, Jacobians beside their transposes, rows that depend on each other."""
+
+from .style import DIVERGING, FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
+
+
+def chord(xs, ys, ends, heights, alt):
+    """The curve ys over xs, with the chord through the two points (ends, heights)."""
+    fig = figure(5.5, 3)
+    ax = fig.subplots()
+    ax.plot(xs, ys, color=FORWARD, label="L(x)")
+    ax.plot(ends, heights, "o-", color=GRADIENT, label="chord: its slope is the estimate")
+    middle = sum(ends) / 2
+    ax.axvline(middle, color=MUTED, linestyle=":", linewidth=1)
+    ax.set(xlabel="x", ylabel="L", title=f"The chord over x = {middle:g} leans almost as the curve does")
+    ax.legend()
+    return picture(fig, alt)
+
+
+def chain(names, values, steps, factors, gradients, alt):
+    """Boxes in a row: values and steps forward (above), local derivatives and gradients backward (below)."""
+    fig = figure(7.5, 2.6)
+    ax = fig.subplots()
+    for i, (name, value, gradient) in enumerate(zip(names, values, gradients)):
+        box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": FORWARD}
+        ax.text(2 * i, 0, f"{name} = {value}", ha="center", va="center", bbox=box, color=FORWARD)
+        label = f"d{name} = {gradient}"
+        ax.text(2 * i, -1.15, label, ha="center", va="center", color=GRADIENT, fontweight="bold")
+    for i, (step, factor) in enumerate(zip(steps, factors)):
+        _arrow(ax, (2 * i + 0.55, 0), (2 * i + 1.4, 0), FORWARD)
+        ax.text(2 * i + 1, 0.45, step, ha="center", color=FORWARD)
+        _arrow(ax, (2 * i + 1.35, -1.15), (2 * i + 0.65, -1.15), GRADIENT)
+        ax.text(2 * i + 1, -0.85, f"× {factor}", ha="center", color=GRADIENT)
+    ax.text(-0.7, 0.95, "forward pass →", color=FORWARD, fontsize=9)
+    ax.text(-0.7, -1.85, "← backward pass: upstream gradient × local derivative", color=GRADIENT, fontsize=9)
+    ax.set(xlim=(-0.8, 2 * len(names) - 1.2), ylim=(-2, 1.2))
+    ax.axis("off")
+    return picture(fig, alt)
+
+
+def _arrow(ax, start, end, color, bend=0.0):
+    style = {"arrowstyle": "-|>", "color": color, "linewidth": 1.6, "connectionstyle": f"arc3,rad={bend}"}
+    ax.annotate("", xy=end, xytext=start, arrowprops=style)
+
+
+def beside_transpose(J, inputs, outputs, title, alt):
+    """The Jacobian J (outputs × inputs) as a table of its entries, and beside it its transpose."""
+    rows, columns = len(outputs), len(inputs)
+    fig = figure(7.5, 1.25 + 0.36 * max(rows, columns))
+    fig.suptitle(title, fontsize=11)
+    left, right = fig.subplots(1, 2, width_ratios=[columns + 1, rows + 1])
+    top = J.abs().max().item()
+    _matrix(left, J, [_entry(i) for i in inputs], [_entry(o) for o in outputs], FORWARD, top)
+    left.set_title("forward: J", color=FORWARD)
+    gradients_in = [_entry(o, "d") for o in outputs]
+    _matrix(right, J.T, gradients_in, [_entry(i, "d") for i in inputs], GRADIENT, top)
+    right.set_title("backward: J transposed", color=GRADIENT)
+    return picture(fig, alt)
+
+
+def _entry(name, prefix=""):
+    letters = name.rstrip("0123456789")
+    return f"{prefix}{letters}$_{{{name[len(letters) :]}}}$"
+
+
+def _matrix(ax, values, columns, rows, color, top, fmt="{:.2g}"):
+    """A small matrix with its numbers in the cells; zeros are left empty but for a dot."""
+    ax.imshow(values, cmap=DIVERGING, vmin=-1.6 * top, vmax=1.6 * top)
+    for i, row in enumerate(values.tolist()):
+        for j, value in enumerate(row):
+            text, ink = (fmt.format(value), "black") if abs(value) > 1e-6 else ("·", MUTED)
+            ax.text(j, i, text, ha="center", va="center", color=ink, fontsize=9)
+    ax.set_xticks(range(len(columns)), columns, color=color, fontsize=9)
+    ax.set_yticks(range(len(rows)), rows, color=color, fontsize=9)
+    ax.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    ax.set_xticks([j + 0.5 for j in range(len(columns) - 1)], minor=True)
+    ax.set_yticks([i + 0.5 for i in range(len(rows) - 1)], minor=True)
+    ax.grid(which="minor", color="lightgray", linewidth=0.6)
+    ax.tick_params(which="minor", length=0)
+
+
+def two_uses(start, middle, end, direct, detour, alt):
+    """A value used twice, straight into `end` and through `middle`: the two ways back, each with its term."""
+    fig = figure(6.5, 2.6)
+    ax = fig.subplots()
+    for (x, y), name in zip([(0, 0), (2, 1.2), (4, 0)], [start, middle, end]):
+        box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": FORWARD}
+        ax.text(x, y, name, ha="center", va="center", color=FORWARD, bbox=box)
+    for a, b in [((0.5, 0.1), (3.2, 0.1)), ((0.3, 0.35), (1.2, 1.15)), ((2.8, 1.15), (3.8, 0.35))]:
+        _arrow(ax, a, b, FORWARD)
+    _arrow(ax, (3.2, -0.1), (0.5, -0.1), GRADIENT)
+    ax.text(1.9, -0.42, direct, ha="center", color=GRADIENT)
+    _arrow(ax, (3.75, 0.5), (2.4, 1.55), GRADIENT, 0.35)
+    _arrow(ax, (1.6, 1.55), (0.1, 0.45), GRADIENT, 0.35)
+    ax.text(-0.05, 1.4, detour, ha="center", color=GRADIENT)
+    ax.set(xlim=(-1.3, 5), ylim=(-0.6, 2))
+    ax.axis("off")
+    return picture(fig, alt)
+
+
+def outer_products(h, dlogits, parts, dW, alt):
+    """One outer product for each row of the batch, as a multiplication table, and their sum dW."""
+    fig = figure(7.5, 2.5)
+    axes = fig.subplots(1, len(parts) + 1)
+    top = max(p.abs().max().item() for p in [*parts, dW])
+    for b, (ax, part) in enumerate(zip(axes, parts)):
+        _matrix(ax, part, [f"{x:g}" for x in dlogits[b]], [f"{x:g}" for x in h[b]], MUTED, top)
+        ax.set_ylabel(f"h, row {b}", color=FORWARD)
+        ax.tick_params(axis="y", labelcolor=FORWARD)
+        ax.tick_params(axis="x", labelcolor=GRADIENT)
+        ax.set_title(f"dlogits, row {b}", color=GRADIENT, fontsize=10)
+        ax.set_xlabel("+" if b + 1 < len(parts) else "=", fontsize=14)
+    names = [f"{j}" for j in range(dW.shape[1])], [f"{i}" for i in range(dW.shape[0])]
+    _matrix(axes[-1], dW, *names, GRADIENT, top)
+    axes[-1].set_title("dW: their sum", color=GRADIENT, fontsize=10)
+    return picture(fig, alt)
+
+
+def rows_moved(first, second, row, titles, alt):
+    """Two panels of bars, one bar a row of the batch: the change of its loss after row `row` was disturbed."""
+    fig = figure(7.5, 4.4)
+    for ax, change, title in zip(fig.subplots(2, 1, sharex=True), (first, second), titles):
+        colors = [HIGHLIGHT if b == row else FORWARD for b in range(len(change))]
+        ax.bar(range(len(change)), change, color=colors)
+        ax.axhline(0, color=MUTED, linewidth=0.8)
+        ax.set(title=title, ylabel="change of loss")
+    ax.set_xlabel("row of the batch")
+    return picture(fig, alt)
