@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import torch
 from torch.nn import functional as F
 
+from .model import Params
 from .rules import GRADIENTS
 
 # --- cross-entropy: eight
@@ -167,3 +168,28 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
         - dhpreact.sum(0)  # through the mean
         - (n / divisor) * bnraw * (dhpreact * bnraw).sum(0)  # through the variance
     )
+
+
+@torch.no_grad()
+def backward_six(v):
+    """The parameters' gradients after `forward_merged`, in six groups; returns them in the order of `Params`."""
+    # 1 logits
+    dlogits = cross_entropy_backward(v.logits, v.Yb)
+    # 2 second layer
+    dh = dlogits @ v.W2.T
+    dW2 = v.h.T @ dlogits
+    db2 = dlogits.sum(0)
+    # 3 tanh
+    dhpreact = (1 - v.h**2) * dh
+    # 4 BatchNorm
+    dbngain = (v.bnraw * dhpreact).sum(0, keepdim=True)
+    dbnbias = dhpreact.sum(0, keepdim=True)
+    dhprebn = bn_backward(dhpreact, v.bnraw, v.bngain, v.bnvar_inv)
+    # 5 first layer
+    dembcat = dhprebn @ v.W1.T
+    dW1 = v.embcat.T @ dhprebn
+    db1 = dhprebn.sum(0)
+    # 6 embedding
+    demb = dembcat.view(v.emb.shape)
+    dC = torch.zeros_like(v.C).index_add_(0, v.Xb.flatten(), demb.flatten(0, 1))
+    return Params(dC, dW1, db1, dW2, db2, dbngain, dbnbias)

@@ -4,14 +4,17 @@ import torch
 
 from .rules import STEPS
 
-TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}  # of the relative difference; right variants stay below
+TOLERANCE = {
+    torch.float32: 1e-6,
+    torch.float64: 1e-12,
+}  # of the relative difference; right variants stay below
 
 
 class Row:
     """One comparison. True when the two agree; shown as nothing, since the row was printed already.
 
     Fields: name, exact, approximate (the verdict; None: cannot be judged), maxdiff, relative
-    (both None where no comparison was possible) and note, the sentence below the row, or "".
+    (‖yours − true‖/‖true‖; both None where no comparison was possible) and note, the sentence below the row, or "".
     """
 
     def __init__(self, name, exact=False, approximate=False, maxdiff=None, relative=None, note=""):
@@ -81,18 +84,18 @@ class Compare:
             return Row(name, note=problem)
         yours = yours.detach()
         exact = bool(torch.equal(yours, truth))
-        difference = _size(_wide(yours) - _wide(truth))
-        size = _size(_wide(truth))
-        relative = 0.0 if exact else difference / size if size else float("inf")
-        maxdiff = (_wide(yours) - _wide(truth)).abs().max().item() if yours.numel() else 0.0
-        tolerance = TOLERANCE[truth.dtype]
-        row = Row(name, exact, relative <= tolerance, maxdiff, relative)
-        known_as = self._known_as(name, tensor)
-        if known_as in self._zeros():
-            flow = self._flow(known_as)
-            row.approximate = difference <= tolerance * flow
-            row.note = "judged against what flows into it, since its true value is zero"
-            row.note += " up to eps." if self._pass["hprebn"].shape[0] == 2 and known_as != "logit_maxes" else "."
+        difference = _wide(yours) - _wide(truth)
+        known_as = self._known_as(tensor)
+        zero = known_as in self._zeros()
+        size = self._flow(known_as) if zero else _size(_wide(truth))
+        relative = 0.0 if exact else _size(difference) / size if size else float("inf")
+        maxdiff = difference.abs().max().item() if yours.numel() else 0.0
+        row = Row(name, exact, relative <= TOLERANCE[truth.dtype], maxdiff, relative)
+        if zero:
+            row.note = "relative to what flows into it, since its true value is zero"
+            row.note += (
+                " up to eps." if self._pass["hprebn"].shape[0] == 2 and known_as != "logit_maxes" else "."
+            )
         elif not exact and name in ("logit_maxes", "b1") and known_as is None:
             row.approximate = None
             row.note = "its true value may be zero, so its own size is no measure; hand the pass over with cmp.watch(v)."
@@ -100,7 +103,7 @@ class Compare:
 
     # --- gradients whose true value is zero
 
-    def _known_as(self, name, tensor):
+    def _known_as(self, tensor):
         return next((known for known, t in self._pass.items() if t is tensor), None)
 
     def _zeros(self):
@@ -112,7 +115,9 @@ class Compare:
         return zeros
 
     def _usable(self, *names):
-        return all(name in self._pass and (name == "Xb" or self._pass[name].grad is not None) for name in names)
+        return all(
+            name in self._pass and (name == "Xb" or self._pass[name].grad is not None) for name in names
+        )
 
     def _flow(self, name):
         """The size of the terms that cancel: the gradient's own sums, with every term made positive."""
@@ -158,7 +163,10 @@ def _a(word):
 def _truth(tensor):
     """The tensor's gradient, or a sentence that says why there is none."""
     if not tensor.requires_grad:
-        return None, "the tensor does not require a gradient, so backward() computes none; was it made under no_grad()?"
+        return (
+            None,
+            "the tensor does not require a gradient, so backward() computes none; was it made under no_grad()?",
+        )
     if not (tensor.is_leaf or tensor.retains_grad):
         return None, "the tensor keeps no .grad: call its retain_grad() before loss.backward()."
     if tensor.grad is None:

@@ -39,7 +39,9 @@ def read_names(path=None):
         ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise BadNames(f"{path}, line {line}: not UTF-8 text (byte 0x{error.object[error.start]:02x}).") from None
+        raise BadNames(
+            f"{path}, line {line}: not UTF-8 text (byte 0x{error.object[error.start]:02x})."
+        ) from None
     lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
     if lines == [""]:
         raise BadNames(f"{path}, line 1: the list is empty; one name a line is expected.")
@@ -53,7 +55,11 @@ def _complaint(line):
     if not line:
         return "a blank line between names."
     wrong = re.search("[^A-Za-z]", line)[0]
-    why = "'.' marks a name's start and end, so no name may hold it" if wrong == "." else "only the letters a-z are known"
+    why = (
+        "'.' marks a name's start and end, so no name may hold it"
+        if wrong == "."
+        else "only the letters a-z are known"
+    )
     return f"{line[:40]!r} holds {wrong!r}; {why}."
 
 
@@ -91,6 +97,8 @@ def load(path=None):
     n1, n2 = int(0.8 * len(names)), int(0.9 * len(names))
     parts = names[:n1], names[n1:n2], names[n2:]
     if not all(parts):
-        raise BadNames(f"{names_path(path)}: {len(names)} names are too few to cut into train, val and test; take 10 or more.")
+        raise BadNames(
+            f"{names_path(path)}: {len(names)} names are too few to cut into train, val and test; take 10 or more."
+        )
     tensors = [t for part in parts for t in build_dataset(part)]
     return Data(*tensors, names=parts)

@@ -67,9 +67,13 @@ def _check_batch(Xb):
 
 def _check_variance(v):
     # a constant column's variance is rounding noise of its mean, where it is not 0
-    noise = torch.finfo(v.bnvar.dtype).eps * v.bnmeani.abs()
-    if v.eps == 0 and (v.bnvar <= noise**2).any():
-        raise ValueError("a column of hprebn is constant over the batch: with eps = 0 BatchNorm divides by 0.")
+    if v.eps > 0:
+        return
+    noise = v.n * torch.finfo(v.bnvar.dtype).eps * v.bnmeani.abs()
+    if (v.bnvar <= noise**2).any():
+        raise ValueError(
+            "a column of hprebn is constant over the batch: with eps = 0 BatchNorm divides by 0."
+        )
 
 
 def forward(params, Xb, Yb, eps=EPS):
@@ -117,7 +121,7 @@ def _retain(v):
             t.retain_grad()
 
 
-def forward_merged(params, Xb, Yb, eps=EPS):
+def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
     """The same pass with BatchNorm and cross-entropy in one step each; returns a Pass.
 
     Keeps what the fused backward pass reads: emb, embcat, hprebn, bnmeani, bnvar, bnvar_inv, bnraw,
@@ -137,5 +141,55 @@ def forward_merged(params, Xb, Yb, eps=EPS):
     v.h = torch.tanh(v.hpreact)
     v.logits = v.h @ v.W2 + v.b2
     v.loss = F.cross_entropy(v.logits, Yb)
-    _retain(v)
+    if retain:
+        _retain(v)
     return v
+
+
+class Stats(NamedTuple):
+    """What evaluation normalises with in place of a batch's own: BatchNorm's mean and variance, (1, H)."""
+
+    mean: torch.Tensor
+    var: torch.Tensor
+
+
+@torch.no_grad()
+def logits_eval(params, stats, X, eps=EPS):
+    """The logits (N, V) for X (N, 3). One line differs from training: where mean and variance come from."""
+    p = params
+    hprebn = p.C[X].view(X.shape[0], -1) @ p.W1 + p.b1
+    bnraw = (hprebn - stats.mean) * (stats.var + eps) ** -0.5
+    return torch.tanh(p.bngain * bnraw + p.bnbias) @ p.W2 + p.b2
+
+
+def evaluate(params, stats, X, Y, chunk=20_000):
+    """The mean loss over all of X (N, 3) and Y (N,), a float; in chunks, to stay small in memory."""
+    total = sum(
+        F.cross_entropy(logits_eval(params, stats, x), y, reduction="sum").item()
+        for x, y in zip(X.split(chunk), Y.split(chunk), strict=True)
+    )
+    return total / X.shape[0]
+
+
+@torch.no_grad()
+def calibrate(params, X):
+    """Stats over all of X (N, 3) at once, under the parameters as they are now."""
+    hprebn = params.C[X].view(X.shape[0], -1) @ params.W1 + params.b1
+    return Stats(hprebn.mean(0, keepdim=True), hprebn.var(0, keepdim=True, unbiased=True))
+
+
+def sample(params, stats, count, seed=SEED + 2):
+    """Draw `count` new names, letter by letter."""
+    g = torch.Generator().manual_seed(seed)
+    names = []
+    for _ in range(count):
+        context, letters = [0] * CONTEXT, []
+        while True:
+            logits = logits_eval(params, stats, torch.tensor([context], device=params.C.device))
+            letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g).item()
+            if letter == 0:
+                break
+            letters.append(VOCAB[letter])
+            context = context[1:] + [letter]
+        names.append("".join(letters))
+    return names

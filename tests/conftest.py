@@ -1,5 +1,6 @@
 """What the tests share: a pass of any shape in float64, built from random letters."""
 
+import os
 import random
 
 import pytest
@@ -7,6 +8,9 @@ import torch
 
 from makemore_bp import compare
 from makemore_bp.model import Params, forward
+
+# tensors as small as these gain nothing from more
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 def make_params(hidden=8, vocab=27, embedding=10, context=3, seed=0, dtype=torch.float64):

@@ -160,14 +160,18 @@ TANGENTS = {
 
 
 def test_every_use_has_a_tangent():
-    assert {y: set(x) for y, x in TANGENTS.items()} == {s.name: set(s.reads) for s in STEPS.values() if s.reads}
+    assert {y: set(x) for y, x in TANGENTS.items()} == {
+        s.name: set(s.reads) for s in STEPS.values() if s.reads
+    }
 
 
 @pytest.mark.parametrize("sizes", [dict(n=6, hidden=4), dict(n=2, hidden=1), dict(n=9, hidden=3, vocab=4)])
 @pytest.mark.parametrize("name", GRADIENTS)
 @torch.no_grad()
 def test_adjoint(name, sizes):
-    v = forward(make_params(sizes["hidden"], sizes.get("vocab", 27)), *make_batch(sizes["n"], sizes.get("vocab", 27)))
+    v = forward(
+        make_params(sizes["hidden"], sizes.get("vocab", 27)), *make_batch(sizes["n"], sizes.get("vocab", 27))
+    )
     g = torch.Generator().manual_seed(4)
 
     def noise(like):
@@ -179,7 +183,9 @@ def test_adjoint(name, sizes):
         w.loss = torch.tensor(1.0, dtype=torch.float64)  # the backward pass starts from dloss = 1
     forward_side = [(TANGENTS[y][name](v, t) * getattr(w, y)).sum().item() for y in uses(name)]
     backward_side = (t * RULES[name](v, w)).sum().item()
-    assert backward_side == pytest.approx(sum(forward_side), rel=1e-12, abs=1e-12 * sum(map(abs, forward_side)))
+    assert backward_side == pytest.approx(
+        sum(forward_side), rel=1e-12, abs=1e-12 * sum(map(abs, forward_side))
+    )
 
 
 def test_one_row_is_refused():

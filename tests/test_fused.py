@@ -21,7 +21,9 @@ def randn(*shape, seed, scale=1.0):
 
 
 @fast
-@given(n=st.integers(1, 40), vocab=st.integers(1, 40), scale=st.sampled_from([1e-3, 1.0, 30.0, 1e4]), seed=seeds)
+@given(
+    n=st.integers(1, 40), vocab=st.integers(1, 40), scale=st.sampled_from([1e-3, 1.0, 30.0, 1e4]), seed=seeds
+)
 def test_cross_entropy_against_pytorchs_own(n, vocab, scale, seed):
     logits = (randn(n, vocab, seed=seed).clamp(-1, 1) * scale).requires_grad_()
     Yb = torch.randint(vocab, (n,), generator=torch.Generator().manual_seed(seed))

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.path import Path
 
 from ..rules import GRADIENTS, STEPS
-from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, picture
+from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, picture
 
 # Where each node stands on the map: x and y of its centre, in pixels of a map 900 wide.
 PLACES = {
@@ -42,16 +43,64 @@ def where(notebook, lit=None):
     looks |= dict.fromkeys(done, DERIVED) | dict.fromkeys(lit, LIT)
     if notebook > 2:
         looks["loss"] = DERIVED  # its own gradient is 1
+    return _map(looks, _alt(notebook, lit, done))
+
+
+def stored(names):
+    """The map with those values lit that autograd keeps for the backward pass."""
+    kept = [name for name in PLACES if name in names]
+    looks = dict.fromkeys(PLACES, LEFT_OUT) | dict.fromkeys(kept, KEPT)
+    return _map(looks, f"Map of the forward pass with the values lit that are kept: {', '.join(kept)}.")
+
+
+def model_graph(v):
+    """The large drawing, on two lines: every value of the pass v with its own shape, the batch axis marked."""
+    fig, ax = _canvas(900, 550)
+    for name, (left, right) in REGIONS.items():
+        (x, y), (x2, y2) = _unfold(left, 0), _unfold(right - 1, 180)
+        _region(ax, x, x2, y, y2)
+        ax.text(x + 8, y + 6, name, ha="left", va="bottom", fontsize=10, color="#404040")
+    boxes = {}
+    for name, place in PLACES.items():
+        shape = tuple(getattr(v, name).shape)
+        batch = STEPS[name].shape.startswith("n")
+        if batch and shape[0] != v.n:
+            raise ValueError(f"{name} should have one row per example and has the shape {shape}.")
+        place = (WIDER.get(name, place[0]), place[1])
+        size = {"size": 10, "height": 38, "shape": shape, "batch": batch}
+        look = PLAIN_PARAMETER if STEPS[name].group == "parameter" else VALUE
+        boxes[name] = _box(ax, *_unfold(*place), name, look, **size)
+    _arrows(ax, boxes, but=("hpreact", "h"))
+    _wrap(ax, boxes["hpreact"], boxes["h"], y=274)
+    ax.text(28, 10, "n", **CHIP, fontsize=10, ha="center", va="center")
+    ax.text(44, 10, "batch axis: one entry per example", fontsize=10, va="center", color="#404040")
+    _legend_box(ax, 310, 10, "white", PARAMETER, "round: a parameter, one copy for all rows", 10, round=True)
+    with_batch = [name for name in PLACES if STEPS[name].shape.startswith("n")]
+    alt = (
+        f"The graph of the forward pass on two lines, each node with its shape. A batch axis of {v.n} have: "
+    )
+    return picture(fig, alt + ", ".join(with_batch) + ". All others have none.")
+
+
+WIDER = {"C": 29, "emb": 29, "embcat": 88, "h": 453, "W2": 477, "b2": 512}  # shapes need more room than names
+
+
+def _unfold(x, y):
+    """A place on the map becomes one on the large drawing: its right half goes below its left half."""
+    return (2 + 2.08 * x, 286 + 1.44 * y) if x < 430 else (12 + 1.9 * (x - 432), 24 + 1.36 * y)
+
+
+def _map(looks, alt):
     fig, ax = _canvas(900, 222)
-    for name, edges in REGIONS.items():
-        _region(ax, name, *edges, 24, 200)
-    boxes = {
-        name: _box(ax, x, y + 24, name, looks[name], STEPS[name].group == "parameter")
-        for name, (x, y) in PLACES.items()
-    }
+    for name, (left, right) in REGIONS.items():
+        _region(ax, left, right, 24, 200)
+        ax.text((left + right) / 2, 203, name, ha="center", va="bottom", fontsize=8.5, color="#404040")
+    boxes = {name: _box(ax, x, y + 24, name, looks[name]) for name, (x, y) in PLACES.items()}
     _arrows(ax, boxes)
-    _legend(ax, {look.what: look for look in looks.values()})
-    return picture(fig, _alt(notebook, lit, done))
+    for k, look in enumerate(dict.fromkeys(looks.values())):
+        _legend_box(ax, 10 + 200 * k, 11, look.face, look.edge, look.what, 8.5)
+    _legend_box(ax, 210 + 200 * k, 11, "white", PARAMETER, "round: a parameter", 8.5, round=True)
+    return picture(fig, alt)
 
 
 class Look(NamedTuple):
@@ -70,7 +119,15 @@ def _tint(colour, strength):
 LIT = Look("gradient: this notebook", HIGHLIGHT, "black", weight="bold")
 DERIVED = Look("gradient: derived already", _tint(GRADIENT, 0.3), GRADIENT)
 VALUE = Look("value of the forward pass", _tint(FORWARD, 0.12), FORWARD)
+PLAIN_PARAMETER = Look("parameter", _tint(PARAMETER, 0.12), PARAMETER)
 TO_COME = Look("gradient: still to come", "white", MUTED, text="#595959")
+KEPT = Look("kept for the backward pass", _tint(FORWARD, 0.4), FORWARD, weight="bold")
+LEFT_OUT = TO_COME._replace(what="not kept")
+CHIP = {
+    "bbox": {"facecolor": _tint(BATCH_SUM, 0.6), "edgecolor": "none", "boxstyle": "round,pad=0.15"},
+    "fontfamily": "DejaVu Sans Mono",
+    "fontweight": "bold",
+}
 
 
 def _canvas(width, height):
@@ -82,53 +139,79 @@ def _canvas(width, height):
     return fig, ax
 
 
-def _region(ax, name, left, right, bottom, top):
+def _region(ax, left, right, bottom, top):
     style = {"boxstyle": "round,pad=0,rounding_size=6", "facecolor": "#F2F2F2", "edgecolor": "none"}
     ax.add_patch(FancyBboxPatch((left, bottom), right - left, top - bottom, zorder=0, **style))
-    ax.text((left + right) / 2, top + 4, name, ha="center", va="bottom", fontsize=8.5, color="#404040")
 
 
-def _box(ax, x, y, name, look, parameter=False, size=8, height=20):
-    width = max(0.84 * size * len(name) + 6, height)
-    style = f"round,pad=0,rounding_size={0.49 * height if parameter else 1}"
+def _box(ax, x, y, name, look, size=8, height=20, shape=None, batch=False):
+    parameter = STEPS[name].group == "parameter"
+    numbers = [str(number) for number in shape] if shape else ["scalar"]
+    letter = 0.84 * size  # the width of one, in pixels
+    widest = max(len(name), len(" × ".join(numbers)) if shape is not None else 0)
+    width = max(letter * widest + (6 if shape is None else 14), height)
+    style = f"round,pad=0,rounding_size={min(0.49 * height, 12) if parameter else 1}"
     box = FancyBboxPatch((x - width / 2, y - height / 2), width, height, boxstyle=style, zorder=2)
     edge = PARAMETER if parameter else look.edge
-    box.set(facecolor=look.face, edgecolor=edge, linewidth=1.8 if parameter or look is LIT else 1)
+    box.set(facecolor=look.face, edgecolor=edge, linewidth=1.8 if parameter or look in (LIT, KEPT) else 1)
     ax.add_patch(box)
-    font = {"family": "DejaVu Sans Mono", "fontsize": size, "color": look.text, "fontweight": look.weight}
-    ax.text(x, y, name, ha="center", va="center", zorder=3, **font)
+    font = {
+        "fontfamily": "DejaVu Sans Mono",
+        "fontsize": size,
+        "color": look.text,
+        "ha": "center",
+        "va": "center",
+    }
+    ax.text(x, y + (9 if shape is not None else 0), name, zorder=3, fontweight=look.weight, **font)
+    if shape is not None:
+        start = x - letter * len(" × ".join(numbers)) / 2
+        if batch:
+            first = start + letter * len(numbers[0]) / 2
+            ax.text(first, y - 9, numbers[0], zorder=3, **(font | CHIP))
+            numbers[0] = " " * len(numbers[0])
+        ax.text(x, y - 9, " × ".join(numbers), zorder=4, **font)
     return box
 
 
-def _arrows(ax, boxes):
+def _arrows(ax, boxes, but=()):
     for step in STEPS.values():
         for source in step.reads:
-            _arrow(ax, boxes[source], boxes[step.name])
+            if (source, step.name) != but:
+                _arrow(ax, boxes[source], boxes[step.name])
+
+
+ARROW = {"arrowstyle": "-|>", "mutation_scale": 7, "color": "#606060", "linewidth": 0.8, "zorder": 1}
+
+
+def _centre(box):
+    return box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
 
 
 def _arrow(ax, a, b):
-    centres = [(p.get_x() + p.get_width() / 2, p.get_y() + p.get_height() / 2) for p in (a, b)]
-    look = {"arrowstyle": "-|>", "mutation_scale": 7, "color": "#606060", "linewidth": 0.8, "zorder": 1}
-    ax.add_patch(FancyArrowPatch(*centres, patchA=a, patchB=b, shrinkA=0, shrinkB=1, **look))
+    ax.add_patch(FancyArrowPatch(_centre(a), _centre(b), patchA=a, patchB=b, shrinkA=0, shrinkB=1, **ARROW))
 
 
-def _legend(ax, looks, y=11):
-    x = 10
-    for what, look in looks.items():
-        box = FancyBboxPatch((x, y - 5), 16, 10, boxstyle="round,pad=0,rounding_size=1")
-        box.set(facecolor=look.face, edgecolor=look.edge, linewidth=1.6 if look is LIT else 1)
-        ax.add_patch(box)
-        ax.text(x + 22, y, what, ha="left", va="center", fontsize=8.5, color="#404040")
-        x += 190
-    box = FancyBboxPatch((x, y - 5), 16, 10, boxstyle="round,pad=0,rounding_size=4.9")
-    box.set(facecolor="white", edgecolor=PARAMETER, linewidth=1.6)
+def _wrap(ax, a, b, y):
+    """An arrow that goes on from one line of the drawing to the next, through the gap at height y."""
+    (ax0, ay0), (bx0, by0) = _centre(a), _centre(b)
+    corners = [(ax0, ay0), (ax0, y), (bx0, y), (bx0, by0 + b.get_height() / 2 + 1)]
+    ax.add_patch(FancyArrowPatch(path=Path(corners), **ARROW))
+
+
+def _legend_box(ax, x, y, face, edge, what, size, round=False):
+    box = FancyBboxPatch((x, y - 5), 16, 10, boxstyle=f"round,pad=0,rounding_size={4.9 if round else 1}")
+    box.set(facecolor=face, edgecolor=edge, linewidth=1.8 if round or face == HIGHLIGHT else 1)
     ax.add_patch(box)
-    ax.text(x + 22, y, "round: a parameter", ha="left", va="center", fontsize=8.5, color="#404040")
+    ax.text(x + 22, y, what, ha="left", va="center", fontsize=size, color="#404040")
 
 
 def _alt(notebook, lit, done):
-    text = f"Map of the forward pass: {len(PLACES)} nodes from C and emb on the left to loss on the right."
+    text = f"Map of the forward pass: {len(PLACES)} nodes, from C and emb on the left to loss on the right."
     if notebook == 1:
         return text + " All of them are this notebook's subject."
-    text += f" Lit, this notebook's gradients: {', '.join(lit) or 'none'}."
-    return text + f" Filled, derived already: {', '.join(done) or 'none'}."
+    text += f" Lit, this notebook's gradients: {_names(lit)}."
+    return text + f" Filled, derived already: {_names(done)}."
+
+
+def _names(names):
+    return "all 26" if len(names) == len(GRADIENTS) else ", ".join(names) or "none"

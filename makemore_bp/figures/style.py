@@ -3,7 +3,7 @@
 import io
 
 from IPython.display import Image
-from matplotlib import rc_context
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by colour-blind readers and in print
@@ -23,14 +23,13 @@ STYLE = {
     "axes.spines.right": False,
     "figure.facecolor": "white",  # opaque, so that it stays readable on a dark page
     "legend.frameon": False,
-    "svg.hashsalt": "makemore_bp",
 }
+rcParams.update(STYLE)
 
 
 def figure(width=7.5, height=3.5, **layout):
     """An empty matplotlib Figure of the house's style, width and height in inches."""
-    with rc_context(STYLE):
-        return Figure(figsize=(width, height), layout="constrained", **layout)
+    return Figure(figsize=(width, height), layout="constrained", **layout)
 
 
 def picture(fig, alt):

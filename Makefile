@@ -1,0 +1,68 @@
+# Everything is made in .venv. All that must be there is make, git and Python 3.11 or newer:
+#   make course PYTHON=python3.12     where `python3` is an older one
+
+PYTHON ?= python3
+ifeq ($(OS),Windows_NT)
+PY := .venv/Scripts/python
+else
+PY := .venv/bin/python
+endif
+PIP := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt
+NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]_*.ipynb))
+NBVAL := --nbval --nbval-sanitize-with tests/sanitize.cfg
+
+.DEFAULT_GOAL := help
+.PHONY: help course lab test test-portable notebooks constraints lint clean
+
+help: ## list what can be made (the default)
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
+
+course: .venv/.lab ## run every notebook from top to bottom, one line each
+	@$(PY) tools/course.py
+
+lab: .venv/.lab ## open JupyterLab at the first notebook
+	@$(PY) -m jupyterlab $(firstword $(NOTEBOOKS))
+
+test: .venv/.test ## the unit tests, and every notebook compared with its stored outputs
+	@$(PY) -m pytest -q $(NBVAL) tests $(NOTEBOOKS)
+
+test-portable: .venv/.test ## the same as other CPUs and thread counts would run it (QUICK=1: no slow notebooks)
+	@$(PY) tools/portable.py $(if $(QUICK),--quick)
+
+notebooks: .venv/.lab ## run every notebook and store its outputs
+	@$(PY) tools/course.py --write
+
+constraints: .venv/.made ## pin anew all that is installed (constraints.txt), within pyproject.toml's ranges
+	@$(PY) tools/constraints.py
+
+lint: .venv/.test ## ruff's checks and formatting
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+
+clean: ## remove what was made here, .venv too
+	@rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
+
+# --- the environment. A stamp is touched last, so that an interrupted install is begun again.
+
+OLD := import sys; v = sys.version_info; sys.exit(v < (3, 11) and "$(PYTHON) is Python %d.%d, and the course needs 3.11 or newer: name one with make PYTHON=..." % v[:2])
+VENV := import importlib.util as i; sys = __import__("sys"); sys.exit(None in (i.find_spec("venv"), i.find_spec("ensurepip")) and "$(PYTHON) cannot make environments: it comes without venv (on Debian and Ubuntu: apt install python3-venv)")
+
+.venv/.made:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON); the course needs Python 3.11 or newer: name one with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c '$(OLD)'
+	@$(PYTHON) -c '$(VENV)'
+	@rm -rf .venv
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.lab: .venv/.made pyproject.toml constraints.txt
+	@echo "Installing what the course needs into .venv (once; a few minutes) ..." >&2
+	@$(PIP) -e '.[lab]'
+	@touch $@
+
+# What the tests need includes what the course needs.
+.venv/.test: .venv/.made pyproject.toml constraints.txt
+	@echo "Installing what the tests need into .venv (once; a few minutes) ..." >&2
+	@$(PIP) -e '.[lab,test]'
+	@touch .venv/.lab $@

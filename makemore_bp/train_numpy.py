@@ -1,0 +1,185 @@
+"""The same 200,000 steps with no PyTorch in the loop: it only draws the starting weights and the batches.
+
+Group by group beside train.py. What is left out of the loop is what the mathematics allows: the input is
+centred instead of the hidden layer, so that b1 drops out; the mean's correction acts on 30 columns instead
+of H; the learning rate multiplies dlogits once, since every later gradient is linear in it.
+"""
+
+import math
+import time
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+from tqdm.auto import tqdm
+
+from .model import EPS, SEED, Params, Stats, draw
+from .train import BATCH, STEPS, Diverged, Run, rate
+
+BLOCK = 1000  # steps whose batches are drawn at once
+
+
+class Step:
+    """One training step on arrays made once. Shapes: n rows, H hidden units, V = 27 letters, D = 30 inputs."""
+
+    def __init__(self, params, n=BATCH):
+        arrays = [p.detach().numpy() for p in params]
+        C, W1, b1, W2, b2, gain, bias = arrays
+        (V, E), (D, H), dtype = C.shape, W1.shape, C.dtype
+        self.n, self.H, self.D = n, H, D
+        # parameters and gradients: two flat arrays and views into them, so that the update is one subtraction
+        sizes = [C.shape, W1.shape, (H + 1, V), (H,), (H,)]
+        self.theta, self.grads = np.empty((2, sum(map(math.prod, sizes))), dtype)
+        self.C, self.W1, self.W2b, self.gain, self.bias = _views(self.theta, sizes)
+        self.dC, self.dW1, self.dW2b, self.dgain, self.dbias = _views(self.grads, sizes)
+        self.C[:], self.W1[:], self.W2b[:H], self.W2b[H], self.gain[:], self.bias[:] = (
+            C,
+            W1,
+            W2,
+            b2,
+            gain,
+            bias,
+        )
+        self.W2 = self.W2b[:H]
+        self.b1 = b1.copy()
+        self.stats = np.stack([np.zeros(H, dtype), np.ones(H, dtype)])  # running mean (less b1) and variance
+        self.batch_stats = np.empty_like(self.stats)
+        # forward values
+        self.emb = np.empty((n, D // E, E), dtype)
+        self.X = self.emb.reshape(n, D)  # the same numbers: embcat, then centred
+        self.x_mean, self.dx_mean = np.empty((2, D), dtype)
+        self.hc, self.work, self.dh = np.empty((3, n, H), dtype)
+        self.inv, self.scale, self.coefficient = np.empty((3, H), dtype)
+        self.h1 = np.ones((n, H + 1), dtype)  # the last column stays 1, and multiplies b2
+        self.h = self.h1[:, :H]
+        self.logits, self.dlogits = np.empty((2, n, V), dtype)
+        self.row, self.picked = np.empty((n, 1), dtype), np.empty(n, dtype)
+        self.demb = np.empty((n * D // E, E), dtype)
+        self.dX = self.demb.reshape(n, D)
+        # sums over rows as products with a row of ones: faster than sum(0)
+        self.ones, self.over_n, self.bessel = (np.full(n, k, dtype) for k in (1, 1 / n, 1 / (n - 1)))
+        self.ones_V, self.eye = np.ones(V, dtype), np.eye(V, dtype=dtype)
+        self.onehot = np.empty((n * D // E, V), dtype)
+        self.first = np.arange(n) * V  # where each row of logits starts, counted flat
+
+    def __call__(self, Xb, Yb, rate):
+        """One step on Xb (n, 3) and Yb (n,); returns the loss before it."""
+        loss = self.forward(Xb, Yb)
+        self.logits_group(Yb, rate)
+        self.second_layer()
+        self.tanh()
+        self.batchnorm()
+        self.first_layer()
+        self.embedding(Xb)
+        self.running()
+        self.theta -= self.grads
+        return loss
+
+    def forward(self, Xb, Yb):
+        np.take(self.C, Xb, 0, out=self.emb, mode="clip")
+        np.dot(self.over_n, self.X, out=self.x_mean)
+        self.X -= self.x_mean
+        np.dot(self.X, self.W1, out=self.hc)  # hprebn less its mean: no b1 needed
+        np.multiply(self.hc, self.hc, out=self.work)
+        var = np.dot(self.bessel, self.work, out=self.batch_stats[1])
+        np.add(var, EPS, out=self.inv)
+        np.sqrt(self.inv, out=self.inv)
+        np.reciprocal(self.inv, out=self.inv)
+        np.multiply(self.gain, self.inv, out=self.scale)
+        np.multiply(self.hc, self.scale, out=self.h)
+        self.h += self.bias
+        np.tanh(self.h, out=self.h)
+        np.dot(self.h1, self.W2b, out=self.logits)
+        np.max(self.logits, 1, out=self.row, keepdims=True)
+        self.logits -= self.row
+        self.target = self.first + Yb
+        np.take(self.logits.ravel(), self.target, out=self.picked, mode="clip")
+        np.exp(self.logits, out=self.logits)  # from here on: counts
+        np.dot(self.logits, self.ones_V, out=self.row[:, 0])
+        return float((np.log(self.row[:, 0]) - self.picked).mean())
+
+    def logits_group(self, Yb, rate):
+        step = rate / self.n
+        np.divide(step, self.row, out=self.row)
+        np.multiply(self.logits, self.row, out=self.dlogits)
+        self.dlogits.ravel()[self.target] -= step
+
+    def second_layer(self):
+        np.dot(self.dlogits, self.W2.T, out=self.dh)
+        np.dot(self.h1.T, self.dlogits, out=self.dW2b)  # its last row: db2
+
+    def tanh(self):
+        np.multiply(self.h, self.h, out=self.work)
+        np.subtract(1, self.work, out=self.work)
+        self.dh *= self.work  # from here on: dhpreact
+
+    def batchnorm(self):
+        np.dot(self.ones, self.dh, out=self.dbias)
+        np.multiply(self.hc, self.dh, out=self.work)
+        np.dot(self.ones, self.work, out=self.dgain)
+        self.dgain *= self.inv
+        np.multiply(self.scale, self.inv, out=self.coefficient)
+        self.coefficient *= self.dgain
+        self.coefficient *= 1 / (self.n - 1)
+        self.dh *= self.scale
+        np.multiply(self.hc, self.coefficient, out=self.work)
+        self.dh -= self.work  # from here on: dhprebn before the mean's correction
+
+    def first_layer(self):
+        np.dot(self.X.T, self.dh, out=self.dW1)  # the centred input takes the mean's correction along
+        np.dot(self.dh, self.W1.T, out=self.dX)
+        np.dot(self.over_n, self.dX, out=self.dx_mean)
+        self.dX -= self.dx_mean  # the mean's correction, on 30 columns
+
+    def embedding(self, Xb):
+        np.take(self.eye, Xb.ravel(), 0, out=self.onehot, mode="clip")
+        np.dot(self.onehot.T, self.demb, out=self.dC)  # scatter-add as a product
+
+    def running(self):
+        np.dot(self.x_mean, self.W1, out=self.batch_stats[0])
+        self.batch_stats *= 0.001
+        self.stats *= 0.999
+        self.stats += self.batch_stats
+
+    def result(self, steps):
+        """Params and Stats as tensors (copies). The running mean gets b1's share, started at 0 as it was."""
+        mean, var = self.stats
+        mean = mean + self.b1 * (1 - 0.999**steps)
+        arrays = self.C, self.W1, self.b1, self.W2, self.W2b[self.H], self.gain[None], self.bias[None]
+        return Params(*map(torch.tensor, arrays)), Stats(torch.tensor(mean[None]), torch.tensor(var[None]))
+
+
+def _views(flat, shapes):
+    ends = np.cumsum([math.prod(s) for s in shapes])
+    return [part.reshape(s) for part, s in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
+def train(
+    data, steps=STEPS, seed=SEED, hidden=200, dtype=torch.float32, b1=True, progress=True, step_class=Step
+):
+    """Train as train.train does, in NumPy; return a Run. step_class may exchange single groups for wrong ones."""
+    params, g = draw(hidden, seed, dtype)
+    if not b1:
+        params = params._replace(b1=torch.zeros_like(params.b1))
+    one_step, losses, finished = step_class(params), [], False
+    X, Y = data.Xtr.numpy(), data.Ytr.numpy()
+    start = time.perf_counter()
+    bar = tqdm(total=steps, desc="train by numpy", unit="step", disable=not progress)
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            for first in range(0, steps, BLOCK):
+                count = min(BLOCK, steps - first)
+                ix = torch.randint(0, len(X), (count, BATCH), generator=g).numpy()
+                for step, (Xb, Yb) in enumerate(zip(X[ix], Y[ix], strict=True), first):
+                    losses.append(one_step(Xb, Yb, rate(step)))
+                    if not math.isfinite(losses[-1]):
+                        raise Diverged(
+                            f"the loss is {losses[-1]} at step {step}: the gradients or the learning rate are wrong."
+                        )
+                bar.update(count)
+        finished = True
+    except KeyboardInterrupt:
+        pass
+    finally:
+        bar.close()
+    return Run(*one_step.result(len(losses)), losses, finished, time.perf_counter() - start)

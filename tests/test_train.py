@@ -1,0 +1,250 @@
+"""Training: twins by hand, by backward() and in NumPy; running statistics; interruptions and damage."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import make_batch
+
+from makemore_bp import train_numpy
+from makemore_bp.data import Data, build_dataset
+from makemore_bp.model import Params, Stats, calibrate, draw, evaluate, forward_merged, minibatch, sample
+from makemore_bp.store import BadModel, load_model, save
+from makemore_bp.train import Diverged, Run, rate, train
+
+NAMES = ["emma", "olivia", "ava", "isabella", "sophia", "mia", "zyx", "noah", "liam", "bob"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = build_dataset(NAMES * 3)
+    return Data(X, Y, X[:40], Y[:40], X[40:], Y[40:], names=(NAMES, NAMES, NAMES))
+
+
+TRAINERS = {
+    "hand": lambda data, **options: train(data, "hand", **options),
+    "backward": lambda data, **options: train(data, "backward", **options),
+    "numpy": lambda data, **options: train_numpy.train(data, **options),
+}
+
+
+def apart(one, other):
+    return max(((a - b).norm() / b.norm()).item() for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("by", ["hand", "numpy"])
+@pytest.mark.parametrize("b1", [True, False])
+def test_twins_in_float64(data, by, b1):
+    """The same weights and batches: 500 steps later every parameter is the same to 1e-10."""
+    options = dict(steps=500, dtype=torch.float64, progress=False, b1=b1, hidden=50)
+    run, twin = TRAINERS[by](data, **options), train(data, "backward", **options)
+    assert run.finished and len(run.losses) == 500
+    for name in Params._fields:
+        mine, theirs = getattr(run.params, name), getattr(twin.params, name)
+        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+        assert (mine - theirs).norm() <= 1e-10 * theirs.norm(), name
+    assert apart(run.stats, twin.stats) <= 1e-10
+    assert run.losses == pytest.approx(twin.losses, rel=1e-10)
+
+
+@pytest.mark.parametrize("by", ["hand", "numpy"])
+def test_twins_in_float32(data, by):
+    options = dict(steps=2000, progress=False)
+    run, twin = TRAINERS[by](data, **options), train(data, "backward", **options)
+    ends = [evaluate(r.params, r.stats, data.Xtr, data.Ytr) for r in (run, twin)]
+    assert abs(ends[0] - ends[1]) < 1e-5
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_same_seed_same_bits(data, by):
+    one, other = (TRAINERS[by](data, steps=50, seed=7, progress=False) for _ in range(2))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip((*one.params, *one.stats), (*other.params, *other.stats), strict=True)
+    )
+    assert one.losses == other.losses
+    assert TRAINERS[by](data, steps=50, seed=8, progress=False).losses != one.losses
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_first_loss_is_the_forward_pass(data, by):
+    params, g = draw(200)
+    v = forward_merged(params, *minibatch(data.Xtr, data.Ytr, g))
+    assert TRAINERS[by](data, steps=1, progress=False).losses[0] == pytest.approx(v.loss.item(), rel=1e-6)
+
+
+def test_learning_rate():
+    assert [rate(s) for s in (0, 99_999, 100_000, 199_999)] == [0.1, 0.1, 0.01, 0.01]
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_running_statistics_are_batchnorms(data, by):
+    """PyTorch's BatchNorm1d with momentum 0.001 sees the same hprebn and ends with the same statistics."""
+    layer = torch.nn.BatchNorm1d(20, momentum=0.001, dtype=torch.float64)
+    params, g = draw(20, dtype=torch.float64)
+    for step in range(100):
+        v = forward_merged(params, *minibatch(data.Xtr, data.Ytr, g))
+        v.loss.backward()
+        with torch.no_grad():
+            layer(v.hprebn)
+            for p in params:
+                p -= rate(step) * p.grad
+                p.grad = None
+    run = TRAINERS[by](data, steps=100, hidden=20, dtype=torch.float64, progress=False)
+    assert (run.stats.mean[0] - layer.running_mean).norm() <= 1e-10 * layer.running_mean.norm()
+    assert (run.stats.var[0] - layer.running_var).norm() <= 1e-10 * layer.running_var.norm()
+
+
+def test_without_b1_is_the_same_model(data):
+    """b1 changes no loss in training: BatchNorm's mean takes it out again."""
+    options = dict(steps=300, dtype=torch.float64, progress=False, hidden=20)
+    with_b1, without = (train(data, "hand", b1=b1, **options) for b1 in (True, False))
+    assert with_b1.losses == pytest.approx(without.losses, rel=1e-10)
+    assert not without.params.b1.any()
+
+
+def test_evaluation_in_chunks_and_calibration(data):
+    run = train(data, steps=50, progress=False, dtype=torch.float64)
+    whole, parts = (evaluate(run.params, run.stats, data.Xtr, data.Ytr, chunk=c) for c in (10**6, 7))
+    assert whole == pytest.approx(parts, rel=1e-12)
+    # under the whole set's own statistics, evaluation is the training forward pass over the whole set
+    stats = calibrate(run.params, data.Xtr)
+    v = forward_merged(run.params, data.Xtr, data.Ytr)
+    assert evaluate(run.params, stats, data.Xtr, data.Ytr) == pytest.approx(v.loss.item(), rel=1e-12)
+
+
+def test_sampling_learns_the_names(data):
+    run = train(data, steps=3000, progress=False)
+    names = sample(run.params, run.stats, 50)
+    assert names == sample(run.params, run.stats, 50) != sample(run.params, run.stats, 50, seed=1)
+    assert sum(name in NAMES for name in names) > 25
+
+
+def interrupt_at(monkeypatch, by, when):
+    """Raise KeyboardInterrupt inside step `when`."""
+    calls = iter(range(10**9))
+
+    def poisoned(original):
+        def wrapper(*args, **kwargs):
+            if next(calls) == when:
+                raise KeyboardInterrupt
+            return original(*args, **kwargs)
+
+        return wrapper
+
+    if by == "numpy":
+        monkeypatch.setattr(train_numpy.Step, "tanh", poisoned(train_numpy.Step.tanh))
+    else:
+        import makemore_bp.train as module
+
+        monkeypatch.setattr(module, "minibatch", poisoned(module.minibatch))
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_interrupted(data, by, monkeypatch):
+    interrupt_at(monkeypatch, by, 30)
+    run = TRAINERS[by](data, steps=1000, progress=False)
+    assert isinstance(run, Run) and not run.finished and len(run.losses) == 30
+    monkeypatch.undo()
+    whole = TRAINERS[by](data, steps=30, progress=False)
+    assert apart(run.params, whole.params) == 0 and apart(run.stats, whole.stats) <= 1e-6
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_divergence_names_the_step(data, by, monkeypatch):
+    for module in ("makemore_bp.train", "makemore_bp.train_numpy"):
+        monkeypatch.setattr(f"{module}.rate", lambda step: float("nan") if step == 4 else 0.1)
+    with pytest.raises(Diverged, match="the loss is nan at step 5"):
+        TRAINERS[by](data, steps=1000, progress=False)
+
+
+def test_threads_are_put_back(data):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        before = [pool["num_threads"] for pool in threadpool_info()]
+        train_numpy.train(data, steps=2, progress=False)
+        assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+# --- saved models
+
+
+@pytest.fixture
+def saved(tmp_path):
+    params, _ = draw(6)
+    stats = Stats(torch.zeros(1, 6), torch.ones(1, 6))
+    save(tmp_path / "model.npz", params, stats)
+    return tmp_path / "model.npz", params, stats
+
+
+def test_saved_and_read_again(saved):
+    path, params, stats = saved
+    read = load_model(path)
+    assert all(torch.equal(a, b) for a, b in zip((*params, *stats), (*read[0], *read[1]), strict=True))
+    assert [p.name for p in path.parent.iterdir()] == ["model.npz"]
+    assert evaluate(*read, *make_batch()) == evaluate(params, stats, *make_batch())
+
+
+@pytest.mark.parametrize("keep", [0, 0.01, 0.5, 0.99])
+def test_cut_short(saved, keep):
+    path = saved[0]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole))])
+    with pytest.raises(BadModel, match="model.npz: not a model of this course, or cut short"):
+        load_model(path)
+
+
+def test_flipped_bytes_are_noticed(saved):
+    path = saved[0]
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 255
+    path.write_bytes(whole)
+    with pytest.raises(BadModel):
+        load_model(path)
+
+
+def test_other_files(tmp_path, saved):
+    path, params, stats = saved
+    with pytest.raises(BadModel, match="cannot be read"):
+        load_model(tmp_path / "missing.npz")
+    with pytest.raises(BadModel, match="cannot be read"):
+        load_model(tmp_path)
+    np.savez(tmp_path / "other.npz", a=1)
+    with pytest.raises(BadModel, match="other.npz: not a model of this course"):
+        load_model(tmp_path / "other.npz")
+    np.savez(tmp_path / "object.npz", **{name: np.array([{}]) for name in ("C", "W1")})
+    with pytest.raises(BadModel):
+        load_model(tmp_path / "object.npz")
+    np.save(tmp_path / "single.npy", np.zeros(3))
+    with pytest.raises(BadModel):
+        load_model(tmp_path / "single.npy")
+
+
+def test_wrong_contents(saved):
+    path, params, stats = saved
+    save(path, params._replace(W1=params.W1.T), stats)
+    with pytest.raises(BadModel, match=r"W1 has shape \(6, 30\) where \(30, 6\) is expected"):
+        load_model(path)
+    save(path, params._replace(C=params.C * float("nan")), stats)
+    with pytest.raises(BadModel, match="C holds nan or inf"):
+        load_model(path)
+    save(path, params._replace(b2=params.b2.double()), stats)
+    with pytest.raises(BadModel, match="b2 holds float64"):
+        load_model(path)
+    save(path, params._replace(b1=torch.tensor(1.0)), stats)
+    with pytest.raises(BadModel, match="W1 has shape"):
+        load_model(path)
+
+
+def test_a_failed_save_leaves_the_old_file_whole(saved, monkeypatch):
+    path, params, stats = saved
+    before = path.read_bytes()
+
+    def disk_full(file, **arrays):
+        file.write(b"PK half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        save(path, params, stats)
+    assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["model.npz"]
