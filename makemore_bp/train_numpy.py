@@ -27,6 +27,7 @@ class Step:
         C, W1, b1, W2, b2, gain, bias = arrays
         (V, E), (D, H), dtype = C.shape, W1.shape, C.dtype
         self.n, self.H, self.D = n, H, D
+        self.variance_share = 1 / (n - 1)  # of the scale direction, in BatchNorm's backward
         # parameters and gradients: two flat arrays and views into them, so that the update is one subtraction
         sizes = [C.shape, W1.shape, (H + 1, V), (H,), (H,)]
         self.theta, self.grads = np.empty((2, sum(map(math.prod, sizes))), dtype)
@@ -120,7 +121,7 @@ class Step:
         self.dgain *= self.inv
         np.multiply(self.scale, self.inv, out=self.coefficient)
         self.coefficient *= self.dgain
-        self.coefficient *= 1 / (self.n - 1)
+        self.coefficient *= self.variance_share
         self.dh *= self.scale
         np.multiply(self.hc, self.coefficient, out=self.work)
         self.dh -= self.work  # from here on: dhprebn before the mean's correction
@@ -141,10 +142,14 @@ class Step:
         self.stats *= 0.999
         self.stats += self.batch_stats
 
+    def b1_share(self, steps):
+        """What b1, which stays as it is, would have added to a running mean that started at 0."""
+        return self.b1 * (1 - 0.999**steps)
+
     def result(self, steps):
-        """Params and Stats as tensors (copies). The running mean gets b1's share, started at 0 as it was."""
+        """Params and Stats as tensors (copies)."""
         mean, var = self.stats
-        mean = mean + self.b1 * (1 - 0.999**steps)
+        mean = mean + self.b1_share(steps)
         arrays = self.C, self.W1, self.b1, self.W2, self.W2b[self.H], self.gain[None], self.bias[None]
         return Params(*map(torch.tensor, arrays)), Stats(torch.tensor(mean[None]), torch.tensor(var[None]))
 

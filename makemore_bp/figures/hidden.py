@@ -89,6 +89,7 @@ def outer(h_row, dlogits_row, total, letters):
         limit = values.abs().max() * (1 if ax is left else 0.45 if ax is whole else 0.2)
         ax.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
         ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
     for ax in share, whole:
         ax.set_xticks(range(len(letters)), letters, family="DejaVu Sans Mono", size=8)
         ax.tick_params(length=0)
@@ -233,6 +234,7 @@ def coupled(panels):
         shown[shown == 0] = float("nan")
         image = ax.imshow(shown, cmap=SEQUENTIAL + "_r", norm=scale, aspect="auto", interpolation="nearest")
         ax.set_title(name, size=10)
+        ax.spines[:].set_visible(True)
         ax.set(xlabel="hidden unit")
     axes[0].set(ylabel="row of the batch")
     fig.colorbar(image, ax=axes, label="size of the change")

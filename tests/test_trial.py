@@ -1,0 +1,85 @@
+"""Each wrong derivation is wrong as it says, and right in all the rest: against PyTorch lines of its own."""
+
+import pytest
+import torch
+from conftest import make_batch, make_params
+
+from makemore_bp.backward import bn_backward, cross_entropy_backward
+from makemore_bp.model import Params, forward_merged
+from makemore_bp.train_numpy import Step
+from makemore_bp.trial import WRONG
+
+RATE = 0.1
+
+
+@torch.no_grad()
+def gradients(v, wrong=None):
+    """backward_six written out once more, with the mistakes in it."""
+    n = v.n
+    dlogits = cross_entropy_backward(v.logits, v.Yb) * (n if wrong == "sum for mean" else 1)
+    dh, dW2, db2 = dlogits @ v.W2.T, v.h.T @ dlogits, dlogits.sum(0)
+    dhpreact = dh if wrong == "no tanh derivative" else (1 - v.h**2) * dh
+    dbngain = (v.bnraw * dhpreact).sum(0, keepdim=True)
+    dbnbias = dhpreact.sum(0, keepdim=True)
+    scale, through_variance = v.bngain * v.bnvar_inv, v.bnraw * dbngain
+    if wrong == "n for n - 1":
+        dhprebn = scale * (dhpreact - dbnbias / n - through_variance / n)
+    elif wrong == "no variance term":
+        dhprebn = scale * (dhpreact - dbnbias / n)
+    elif wrong == "no mean term":
+        dhprebn = scale * (dhpreact - through_variance / (n - 1))
+    else:
+        dhprebn = bn_backward(dhpreact, v.bnraw, v.bngain, v.bnvar_inv)
+    dembcat = dhprebn @ v.W1.T
+    dW1 = (dembcat if wrong == "dW1 from dembcat" else v.embcat).T @ dhprebn
+    dC = torch.zeros_like(v.C)
+    rows, letters = dembcat.view(-1, v.C.shape[1]), v.Xb.flatten()
+    if wrong == "dC assigned":
+        for row, letter in zip(rows, letters):
+            dC[letter] = row
+    else:
+        dC.index_add_(0, letters, rows)
+    if wrong == "dbngain, dbnbias swapped":
+        dbngain, dbnbias = dbnbias, dbngain
+    return Params(dC, dW1, dhprebn.sum(0), dW2, db2, dbngain, dbnbias)
+
+
+@pytest.mark.parametrize("wrong", [None, *WRONG])
+def test_one_step(wrong):
+    params, (Xb, Yb) = make_params(hidden=12), make_batch()
+    v = forward_merged(params, Xb, Yb)
+    expected = [(p - RATE * d).detach() for p, d in zip(params, gradients(v, wrong))]
+    step = WRONG.get(wrong, Step)(params)
+    loss = step(Xb.numpy(), Yb.numpy(), RATE)
+    found, stats = step.result(1)
+    assert loss == pytest.approx(v.loss.item(), rel=1e-12)
+    for name, mine, theirs in zip(Params._fields, found, expected):
+        assert (mine - theirs).norm() <= 1e-13 * theirs.norm(), name
+    assert (stats.mean - 0.001 * v.bnmeani).norm() <= 1e-13 * stats.mean.norm()
+    assert (stats.var - 0.999 - 0.001 * v.bnvar).norm() <= 1e-13 * stats.var.norm()
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_each_is_wrong(wrong):
+    v = forward_merged(make_params(hidden=12), *make_batch())
+    right, other = gradients(v), gradients(v, wrong)
+    changed = max(((a - b).norm() / b.norm()).item() for a, b in zip(other, right) if b.norm() > 1e-10)
+    assert changed > 1e-3
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_two_steps_follow_the_wrong_gradient(wrong):
+    """The second step starts from what the first one left, b1 and running mean included."""
+    params, (Xb, Yb) = make_params(hidden=12), make_batch()
+    step = WRONG[wrong](params)
+    mean = torch.zeros_like(params.bnbias)
+    for _ in range(2):
+        v = forward_merged(params, Xb, Yb)
+        mean = (0.999 * mean + 0.001 * v.bnmeani).detach()
+        stepped = [(p - RATE * d).detach().requires_grad_() for p, d in zip(params, gradients(v, wrong))]
+        params = Params(*stepped)
+        step(Xb.numpy(), Yb.numpy(), RATE)
+    found, stats = step.result(2)
+    for name, mine, theirs in zip(Params._fields, found, params):
+        assert (mine - theirs).norm() <= 1e-12 * theirs.norm(), name
+    assert (stats.mean - mean).norm() <= 1e-12 * mean.norm()
