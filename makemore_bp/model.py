@@ -38,15 +38,15 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
     """
     g = torch.Generator().manual_seed(seed)
     fan_in = CONTEXT * EMBEDDING
-    C = torch.randn((len(VOCAB), EMBEDDING), generator=g)
+    C = torch.randn((len(VOCAB), EMBEDDING), generator=g, dtype=torch.float32)
     # this order of operations, else the last bits differ from the lecture's
-    W1 = torch.randn((fan_in, hidden), generator=g) * (5 / 3) / fan_in**0.5
-    b1 = torch.randn(hidden, generator=g) * 0.1
-    W2 = torch.randn((hidden, len(VOCAB)), generator=g) * 0.1
-    b2 = torch.randn(len(VOCAB), generator=g) * 0.1
+    W1 = torch.randn((fan_in, hidden), generator=g, dtype=torch.float32) * (5 / 3) / fan_in**0.5
+    b1 = torch.randn(hidden, generator=g, dtype=torch.float32) * 0.1
+    W2 = torch.randn((hidden, len(VOCAB)), generator=g, dtype=torch.float32) * 0.1
+    b2 = torch.randn(len(VOCAB), generator=g, dtype=torch.float32) * 0.1
     g_bn = torch.Generator().manual_seed(seed + 1)
-    bngain = torch.randn((1, hidden), generator=g_bn) * 0.1 + 1.0
-    bnbias = torch.randn((1, hidden), generator=g_bn) * 0.1
+    bngain = torch.randn((1, hidden), generator=g_bn, dtype=torch.float32) * 0.1 + 1.0
+    bnbias = torch.randn((1, hidden), generator=g_bn, dtype=torch.float32) * 0.1
     drawn = C, W1, b1, W2, b2, bngain, bnbias
     return Params(*(p.to(device=device, dtype=dtype).requires_grad_() for p in drawn)), g
 
@@ -186,7 +186,7 @@ def sample(params, stats, count, seed=SEED + 2):
         context, letters = [0] * CONTEXT, []
         while True:
             logits = logits_eval(params, stats, torch.tensor([context], device=params.C.device))
-            letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g).item()
+            letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g, dtype=torch.float32).item()
             if letter == 0:
                 break
             letters.append(VOCAB[letter])

@@ -99,7 +99,7 @@ def one_row(probs, dlogits, target, context):
     below.set(
         ylabel="dlogits",
         xlabel="letter",
-        title="what the gradient says: the bars of above over n, minus 1/n at the target",
+        title="what the gradient says: the bars above over n, minus 1/n at the target",
     )
     below.legend(
         handles=[Patch(color=HIGHLIGHT, label="pulled up"), Patch(color=GRADIENT, label="pushed down")],

@@ -98,6 +98,7 @@ def _matrix(ax, values, columns, rows, color, top):
     ax.set_yticks([i + 0.5 for i in range(len(rows) - 1)], minor=True)
     ax.grid(which="minor", color="lightgray", linewidth=0.6)
     ax.tick_params(which="minor", length=0)
+    ax.spines[:].set(visible=True, color="lightgray")
 
 
 def two_uses(start, middle, end, direct, detour):

@@ -1,68 +1,108 @@
 """Figures of notebook 09: what BatchNorm's backward pass takes away, in space, as eigenvalues, and counted."""
 
+from math import hypot
+
 from matplotlib.patches import Rectangle
-from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from .batchnorm import MEAN, VARIANCE
 from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
 
-DARK_MEAN = "#A34E80"  # MEAN, dark enough for text
-DARK_GRADIENT = "#B34E00"
 EPS_LOOKS = {0.0: (FORWARD, "o"), 1e-5: (HIGHLIGHT, "s"), 1e-3: (GRADIENT, "^"), 1e-1: (VARIANCE, "d")}
 
 
-def _space(ax, title, reach, plane):
-    """Three axes through the origin, row 2 upright, and the plane of 1 and a-hat (four corners)."""
-    ax.set_axis_off()
-    ax.set_title(title, y=0.97)
-    ax.view_init(elev=12, azim=-64, vertical_axis="y")
-    for k, at in enumerate(((5.6, 0, 0), (0, 4.3, 0), (0, 0, 3.7))):
-        end = [reach if k == j else 0 for j in range(3)]
-        ax.plot(*zip([-0.4 * x for x in end], end), color="#B5B5B5", linewidth=0.8)
-        ax.text(*at, f"row {k + 1}", color="#6B6B6B", fontsize=8.5, ha="center", va="center")
-    ax.add_collection3d(Poly3DCollection([plane], facecolor="#DDDDDD", alpha=0.45, edgecolor="none"))
-    ax.set(xlim=(-1.6, 4.6), ylim=(-2.2, 4), zlim=(-2.6, 3.6))
-    ax.set_box_aspect((1, 1, 1), zoom=1.5)
+# The camera of the drawings in space: where it stands, and the two directions of the paper.
+CAMERA = (-0.23, 0.30, -1.0)
 
 
-def _arrow(ax, start, vector, colour, width=2.4, **more):
-    length = sum(x * x for x in vector) ** 0.5
-    ax.quiver(*start, *vector, color=colour, linewidth=width, arrow_length_ratio=0.28 / length, **more)
+def _seen(point):
+    """A place (row 1, row 2, row 3) as it is seen from the camera, far away: its place on the paper."""
+    cx, cy, cz = (c / hypot(*CAMERA) for c in CAMERA)
+    side = hypot(cx, cz)
+    x, y, z = point
+    return (cz * x - cx * z) / side, side * y - cy * (cx * x + cz * z) / side
+
+
+def _plus(*terms):
+    """The sum of (factor, vector) pairs."""
+    return [sum(f * v[k] for f, v in terms) for k in range(3)]
+
+
+def _line(ax, points, **look):
+    ax.plot(*zip(*map(_seen, points)), **look)
+
+
+def _arrow(ax, vector, colour, width=2.4):
+    look = {"arrowstyle": "-|>", "mutation_scale": 16, "color": colour, "linewidth": width}
+    ax.annotate("", _seen(vector), _seen((0, 0, 0)), arrowprops={**look, "shrinkA": 0, "shrinkB": 0})
+
+
+def _corner(ax, at, p, q):
+    """The mark of a right angle between the directions p and q."""
+    p, q = ([0.35 * x / hypot(*v) for x in v] for v in (p, q))
+    _line(ax, (_plus((1, at), (1, p)), _plus((1, at), (1, p), (1, q)), _plus((1, at), (1, q))), color="black",
+          linewidth=1)  # fmt: skip
+
+
+def _space(ax, title, one, a_hat):
+    """Three axes through the origin, row 2 upright, and the plane of 1 and a-hat with a grid of their multiples."""
+    ax.set(title=title, aspect="equal", xlim=(-6.4, 3.6), ylim=(-2.3, 4.9))
+    ax.axis("off")
+    (low, high), (left, right) = (-1, 3), (-3, 2)
+    corners = [
+        _plus((s, one), (t, a_hat)) for s, t in ((low, left), (high, left), (high, right), (low, right))
+    ]
+    ax.fill(*zip(*map(_seen, corners)), color="#EDEDED", zorder=0)
+    white = {"color": "white", "linewidth": 1, "zorder": 0.5}
+    for s in range(low, high + 1):
+        _line(ax, (_plus((s, one), (left, a_hat)), _plus((s, one), (right, a_hat))), **white)
+    for t in range(left, right + 1):
+        _line(ax, (_plus((low, one), (t, a_hat)), _plus((high, one), (t, a_hat))), **white)
+    for k, reach in enumerate((6, 3.6, 3.6)):
+        start, end = ([r if k == j else 0 for j in range(3)] for r in (-1, reach))
+        _line(ax, (start, end), color="#A8A8A8", linewidth=0.8, zorder=1)
+        offset = (20, -3) if k == 2 else (-4, 4)
+        ax.annotate(f"row {k + 1}", _seen(end), offset, textcoords="offset points", color="#6B6B6B", fontsize=8.5,
+                    ha="center")  # fmt: skip
+    _arrow(ax, one, MEAN)
+    _arrow(ax, a_hat, VARIANCE)
+    _corner(ax, (0, 0, 0), one, a_hat)
 
 
 def three_rows(one, a_hat, u, left, others, others_left):
     """A batch of three in space: u taken apart (left panel), and what is left of many others (right panel)."""
     one, a_hat, u, left = (t.tolist() for t in (one, a_hat, u, left))
-    plane = [[s * p + t * q for p, q in zip(one, a_hat)] for s, t in ((-1, -2.6), (2.7, -2.6), (2.7, 1.6), (-1, 1.6))]
-    shadow = [a - b for a, b in zip(u, left)]
-    fig = figure(9.6, 4.6)
-    axes = [fig.add_subplot(1, 2, k, projection="3d", computed_zorder=False) for k in (1, 2)]
-    for ax, title in zip(axes, ("One upstream gradient", "Sixty of them")):
-        _space(ax, title, 5, plane)
-        _arrow(ax, (0, 0, 0), one, MEAN)
-        _arrow(ax, (0, 0, 0), a_hat, VARIANCE)
-    ax = axes[0]
-    _arrow(ax, (0, 0, 0), u, GRADIENT)
-    _arrow(ax, (0, 0, 0), shadow, MUTED, 1.6)
-    _arrow(ax, (0, 0, 0), left, "black")
-    ax.plot(*zip(shadow, u), ":", color="black", linewidth=1.5)
-    for at, text, colour in (
-        ([1.0, 1.45, 1.0], r"$\mathbf{1}$", DARK_MEAN),
-        ([-1.5, 0.1, 1.3], r"$\hat a$", VARIANCE),
-        ([u[0] + 0.2, u[1] - 0.65, u[2]], "$u$", DARK_GRADIENT),
-        ([left[0], left[1] - 0.45, left[2]], "left of $u$", "black"),
-        ([shadow[0] + 0.1, shadow[1] + 0.45, shadow[2]], "shadow of $u$", "#595959"),
+    shadow = _plus((1, u), (-1, left))
+    fig = figure(9.6, 3.9)
+    fig.get_layout_engine().set(h_pad=0.08)
+    first, second = fig.subplots(1, 2)
+    _space(first, "One upstream gradient", one, a_hat)
+    _space(second, f"{others.shape[1]} of them", one, a_hat)
+    _arrow(first, u, GRADIENT)
+    _arrow(first, shadow, "#6B6B6B", 1.8)
+    _arrow(first, left, "black")
+    _line(first, (u, shadow), color="black", linestyle=":", linewidth=1.5)
+    _corner(first, shadow, _plus((-1, shadow)), left)
+    for at, text, colour, offset in (
+        (one, r"$\mathbf{1}$", "#A34E80", (-10, 4)),
+        (a_hat, r"$\hat a$", VARIANCE, (12, 0)),
+        (u, "$u$", "#B34E00", (30, 4)),
+        (left, "what is left of $u$", "black", (6, -14)),
+        (shadow, "shadow of $u$", "#595959", (0, 8)),
     ):
-        ax.text(*at, text, color=colour, fontsize=11 if len(text) < 16 else 9.5, ha="center", va="center")
-    ax = axes[1]
-    for points, colour, label in ((others, GRADIENT, "upstream gradients"), (others_left, "black", "what is left")):
-        ax.plot(*points.tolist(), ".", color=colour, markersize=5, alpha=0.8, label=label)
-    ax.legend(loc="lower left", fontsize=9, bbox_to_anchor=(0.02, 0.03))
+        first.annotate(
+            text, _seen(at), offset, textcoords="offset points", color=colour, fontsize=11, ha="center"
+        )
+    for points, colour, label in (
+        (others, GRADIENT, "upstream gradients"),
+        (others_left, "black", "what is left of them"),
+    ):
+        second.plot(*zip(*map(_seen, points.T.tolist())), "o", color=colour, markersize=3.5, label=label)
+    second.legend(loc="lower left", fontsize=9)
     alt = (
         "Two drawings of the same space with the axes row 1, row 2 and row 3, and in it a grey plane that holds the "
         "arrows 1 and a-hat, at a right angle. Left: the arrow u, its shadow in the plane, and what is left of u, an "
-        "arrow at a right angle to the plane. Right: sixty dots scattered in space, and sixty dots that lie on one "
-        "straight line through the origin, at a right angle to the plane."
+        f"arrow at a right angle to the plane. Right: {others.shape[1]} dots scattered in space, and as many dots on "
+        "one straight line through the origin, at a right angle to the plane."
     )
     return picture(fig, alt)
 
@@ -78,16 +118,18 @@ def eigenvalues(one_column, name, second):
     for k, value in enumerate(values, 1):
         left.plot([k, k], [0, value], color=FORWARD, linewidth=1)
         left.plot(k, value, "o", color=HIGHLIGHT if value < 0.5 else FORWARD, markersize=5)
-    left.annotate("along $\\mathbf{1}$, along $\\hat a$: gone", (2, 0), (5, 0.25), fontsize=9.5,
-                  arrowprops={"arrowstyle": "-", "color": MUTED, "shrinkB": 5})  # fmt: skip
-    left.set(xlabel="eigenvalue, in order of size", ylabel="factor", ylim=(-0.08, 1.15), title=name)
+    left.annotate("along $\\mathbf{1}$, along $\\hat a$: gone", (2, 0), (5, 0.3), fontsize=9.5,
+                  bbox={"facecolor": "white", "edgecolor": MUTED}, arrowprops={"arrowstyle": "-", "shrinkB": 5})  # fmt: skip
+    left.set(xlabel="eigenvalue, in order of size", ylabel="factor", ylim=(-0.08, 1.15))
     left.set_title(f"{name}: two gone, {sum(v > 0.5 for v in values)} passed")
     for eps, (predicted, found) in second.items():
         colour, marker = EPS_LOOKS[eps]
         right.loglog(predicted, found, marker, color=colour, markersize=4, label=f"ε = {eps:g}", alpha=0.8)
     ends = [min(p.min().item() for p, _ in second.values()), max(p.max().item() for p, _ in second.values())]
     right.loglog(ends, ends, color=MUTED, linewidth=1, zorder=0)
-    right.set(xlabel="ε / s²", ylabel="second smallest eigenvalue", title="With ε, the second is not quite gone")
+    right.set(
+        xlabel="ε / s²", ylabel="second smallest eigenvalue", title="With ε, the second is not quite gone"
+    )
     right.legend(fontsize=9)
     alt = (
         f"Left: the {len(values)} eigenvalues of one column's matrix in order of size. Two lie at 0, the others at 1. "
@@ -107,7 +149,11 @@ def over_eps(sizes, found, formula):
                   markerfacecolor="none")  # fmt: skip
     ax.axvline(1e-5, color=MUTED, linewidth=1, linestyle=":")
     ax.text(1.2e-5, min(formula), "our ε", fontsize=9, color="#595959", va="bottom")
-    ax.set(xlabel="ε", ylabel=r"largest entry of $\hat a^\top dx$", title="ε's line, and where rounding takes over")
+    ax.set(
+        xlabel="ε",
+        ylabel=r"largest entry of $\hat a^\top da$",
+        title="ε's line, and where rounding takes over",
+    )
     ax.legend(fontsize=9, loc="upper left")
     alt = (
         "What is left along the scale direction over eps, both axes logarithmic. The formula is a straight line rising "
@@ -127,10 +173,20 @@ def singular(values, predicted):
                     markerfacecolor="none" if eps else colour)  # fmt: skip
     total = len(s)
     ax.axvline(total - predicted + 0.5, color="black", linewidth=1, linestyle=":")
-    ax.text(total - predicted - 4, 1e-13, f"{total - predicted} directions\nthe loss notices", ha="right", fontsize=9.5)
-    ax.text(total - predicted + 6, 1e-4, f"{predicted} it\nignores", fontsize=9.5)
+    ax.text(
+        total - predicted - 6,
+        1e-10,
+        f"{total - predicted} directions\nthe loss notices",
+        ha="right",
+        fontsize=9.5,
+    )
+    ax.text(total - predicted + 7, 1e-11, f"{predicted} that\nit ignores", fontsize=9.5)
+    ax.text(
+        total - predicted + 14, 1e-7, "with ε: the scales of\nthe columns of W1", fontsize=9.5, va="center"
+    )
     ax.set(xlabel="direction in parameter space, in order of size", ylabel="singular value")
-    ax.set_title("Gradients of 900 minibatches: how much of them points where?")
+    ax.set(xlim=(-15, total + 45))
+    ax.set_title("Gradients of 900 minibatches: how much of them points in which direction?")
     ax.legend(fontsize=9, loc="lower left", markerscale=1.6)
     alt = (
         f"{total} singular values in falling order, on a logarithmic axis. At the dotted line, {predicted} before the "
