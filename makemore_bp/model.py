@@ -186,7 +186,7 @@ def sample(params, stats, count, seed=SEED + 2):
         context, letters = [0] * CONTEXT, []
         while True:
             logits = logits_eval(params, stats, torch.tensor([context], device=params.C.device))
-            letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g, dtype=torch.float32).item()
+            letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g).item()
             if letter == 0:
                 break
             letters.append(VOCAB[letter])

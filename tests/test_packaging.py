@@ -68,6 +68,23 @@ def test_all_that_comes_along_is_pinned():
     assert len({name for name, _ in seen}) > 50  # the walk did get somewhere
 
 
+def test_what_is_pinned_installs_on_the_oldest_python():
+    # >=3.11.5 is met by this machine's Python, perhaps, and not by a Debian's 3.11.2
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    assert f'PYTHON = "{oldest}"' in (ROOT / "tools" / "constraints.py").read_text(encoding="utf-8")
+    looked_at = 0
+    for name, version in PINS.items():
+        try:
+            installed = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # not on this system
+        if Version(Version(installed.version).public) == version:
+            needs = SpecifierSet(installed.metadata.get("Requires-Python") or "")
+            assert needs.contains(oldest), f"{name} {version} wants Python {needs}"
+            looked_at += 1
+    assert looked_at > 50
+
+
 @pytest.mark.parametrize("name", sorted(canonicalize_name(requirement.name) for requirement in DIRECT))
 def test_what_is_installed_is_what_is_pinned(name):
     assert Version(Version(importlib.metadata.version(name)).public) == PINS[name]

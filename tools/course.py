@@ -155,7 +155,7 @@ def first_line(text):
 
 def line(path, result):
     text = (
-        f"{path.name:34s} {result.cells:3d} cells  {result.agree:3d} cmp rows agree  {result.seconds:6.1f} s"
+        f"{path.name:43s} {result.cells:3d} cells  {result.agree:3d} cmp rows agree  {result.seconds:6.1f} s"
     )
     if result.shown:
         text += f"  ({result.shown} wrong on purpose)"

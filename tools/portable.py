@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-# What each path needs of the CPU. Asked for one that the CPU lacks, PyTorch takes another without a word, and even
-# torch.backends.cpu.get_cpu_capability() repeats what was asked for: so the CPU itself is looked at.
+# What each path needs of the CPU. Asked for one that the CPU lacks, PyTorch takes another without a word or dies of an
+# illegal instruction, by the version and the step; torch.backends.cpu.get_cpu_capability() repeats what was asked for.
+# So the CPU itself is looked at.
 PATHS = {
     "default": (),
     "avx2": ("avx2", "fma3"),

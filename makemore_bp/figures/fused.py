@@ -90,7 +90,5 @@ def spreads(measured):
     panels[0].set_yticks(rows, [name if block == "" else f"{block}: {name}" for block, name in measured])
     panels[0].invert_yaxis()
     alt = "Median and range over the batches for each experiment, on the left the largest difference itself, on the "
-    alt += "right in ulp. Shifts and scalings leave the right panel as it is; leaving out the paths whose value is "
-    return picture(
-        fig, alt + "zero moves it to the left, and a BatchNorm input shifted by 1000 far to the right."
-    )
+    alt += "right in ulp. On the right only a BatchNorm input shifted by 1000 lies far above the unchanged cases; "
+    return picture(fig, alt + "without the paths whose value is zero the differences are smaller.")

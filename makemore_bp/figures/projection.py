@@ -8,9 +8,7 @@ from .batchnorm import MEAN, VARIANCE
 from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
 
 EPS_LOOKS = {0.0: (FORWARD, "o"), 1e-5: (HIGHLIGHT, "s"), 1e-3: (GRADIENT, "^"), 1e-1: (VARIANCE, "d")}
-
-
-# The camera of the drawings in space: where it stands, and the two directions of the paper.
+# where the camera of the drawings in space stands, seen from the origin; row 2 is upright
 CAMERA = (-0.23, 0.30, -1.0)
 
 
