@@ -31,6 +31,7 @@ test-portable: .venv/.test ## the same as other CPUs and thread counts would run
 
 notebooks: .venv/.lab ## run every notebook and store its outputs
 	@$(PY) tools/course.py --write
+	@$(PY) tools/picture.py
 
 constraints: .venv/.made ## pin anew all that is installed (constraints.txt), within pyproject.toml's ranges
 	@$(PY) tools/constraints.py
