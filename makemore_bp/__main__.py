@@ -182,6 +182,14 @@ def main(arguments=None):
     options = parser().parse_args(arguments)
     try:
         return options.run(options) or 0
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        print("There is not enough memory for so many hidden units.", file=sys.stderr)
+        return 2
     except (ValueError, ArithmeticError, OSError, lecture.NotFetched) as error:
         # BadNames, BadModel, Diverged, what the disk says: each one sentence
         print(error, file=sys.stderr)

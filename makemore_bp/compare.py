@@ -1,5 +1,7 @@
 """cmp: is your gradient the true one? It looks at shape, dtype, device, finiteness and relative difference."""
 
+from types import SimpleNamespace
+
 import torch
 
 from .rules import STEPS
@@ -54,6 +56,10 @@ class Compare:
 
         With it `cmp` can judge gradients whose true value is zero, and `given` can fetch the true ones.
         """
+        if not isinstance(forward_pass, (dict, SimpleNamespace)):
+            raise TypeError(
+                f"cmp.watch takes a forward pass or globals(), not {_a(type(forward_pass).__name__)}."
+            )
         values = forward_pass if isinstance(forward_pass, dict) else vars(forward_pass)
         names = [*STEPS, "Xb"]
         self._pass = {name: values[name] for name in names if isinstance(values.get(name), torch.Tensor)}
@@ -70,11 +76,13 @@ class Compare:
 
     def __call__(self, name, yours, tensor):
         """Compare `yours` with `tensor.grad`; print the row and return it (a `Row`)."""
-        row = self._judge(str(name), yours, tensor)
+        row = self._judge(name, yours, tensor)
         print(row)
         return row
 
     def _judge(self, name, yours, tensor):
+        if not isinstance(name, str):
+            return Row("?", note="the order is cmp(name, yours, tensor): a name comes first, as a string.")
         problem = _unusable(yours, tensor)
         if problem:
             return Row(name, note=problem)

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,8 @@ def load_model(path):
         raise BadModel(f"{path}: cannot be read ({error.strerror or error}).") from None
     except KeyError as error:
         raise BadModel(f"{path}: not a model of this course ({error.args[0]}).") from None
-    except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile):
+    # what zipfile and NumPy raise, by the place of the damage
+    except (ValueError, EOFError, AttributeError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise BadModel(f"{path}: not a model of this course, or cut short.") from None
     hidden = arrays["b1"].shape[-1] if arrays["b1"].ndim else 0
     V, row = len(VOCAB), (1, hidden)

@@ -128,3 +128,8 @@ def test_divergence_gets_one_line(names, capsys, monkeypatch):
     monkeypatch.setattr(train, "rate", lambda step: float("inf"))
     code, out, err = run(capsys, "train", "--steps", 9, "--names", names)
     assert code == 2 and "at step 1" in err and not out
+
+
+def test_more_hidden_units_than_memory(names, capsys):
+    code, out, err = run(capsys, "train", "--hidden", 10**13, "--steps", 2, "--names", names)
+    assert code == 2 and err == "There is not enough memory for so many hidden units.\n" and not out

@@ -82,6 +82,14 @@ def test_not_a_tensor(v, capsys):
     assert "third argument is a str" in cmp("h", v.h.grad, "h").note
 
 
+def test_arguments_out_of_order(v):
+    assert "a name comes first" in cmp(v.h, v.h.grad, "h").note
+    assert "does not require a gradient" in cmp("h", v.h, v.h.grad).note
+    for wrong in (None, [v], v.h):
+        with pytest.raises(TypeError, match="cmp.watch takes a forward pass"):
+            cmp.watch(wrong)
+
+
 def test_no_gradient_to_compare_with():
     x = torch.ones(3, requires_grad=True)
     y = x * 2

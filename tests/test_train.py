@@ -1,5 +1,7 @@
 """Training: twins by hand, by backward() and in NumPy; running statistics; interruptions and damage."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -201,6 +203,25 @@ def test_flipped_bytes_are_noticed(saved):
     path.write_bytes(whole)
     with pytest.raises(BadModel):
         load_model(path)
+
+
+def test_damage_anywhere_is_noticed_or_does_no_harm(saved):
+    path, params, stats = saved
+    whole, rng = path.read_bytes(), random.Random(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.choice([1, 3, 20])):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read = load_model(path)
+        except BadModel as error:
+            refused += 1
+            assert "\n" not in str(error)
+        else:  # a date in the archive's directory, say
+            assert all(torch.equal(a, b) for a, b in zip((*params, *stats), (*read[0], *read[1])))
+    assert refused > 200
 
 
 def test_other_files(tmp_path, saved):
