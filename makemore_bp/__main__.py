@@ -185,14 +185,14 @@ def main(arguments=None):
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except (ValueError, ArithmeticError, OSError, lecture.NotFetched) as error:
+        # BadNames, BadModel, Diverged, what the disk says: each one sentence
+        print(error, file=sys.stderr)
+        return 2
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
         print("There is not enough memory for so many hidden units.", file=sys.stderr)
-        return 2
-    except (ValueError, ArithmeticError, OSError, lecture.NotFetched) as error:
-        # BadNames, BadModel, Diverged, what the disk says: each one sentence
-        print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Interrupted; nothing was changed.", file=sys.stderr)
