@@ -4,14 +4,13 @@ from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, fi
 
 
 def chain(steps, nodes, kept):
-    """Left the steps that autograd remembers, right the memory; each a dict name -> one value per entry of steps."""
+    """Left the steps that autograd remembers, right the memory; each a dict name -> values, one per entry of steps."""
     fig = figure(9, 3.2)
-    for ax, curves, label in zip(
-        fig.subplots(1, 2), (nodes, kept), ("nodes behind the mean", "bytes kept")
-    ):
+    for ax, curves, label in zip(fig.subplots(1, 2), (nodes, kept), ("nodes behind the mean", "kB kept")):
         for (name, values), colour in zip(curves.items(), (GRADIENT, FORWARD)):
             ax.plot(steps, values, "o-", color=colour, markersize=4, label=name)
         ax.set(xlabel="training steps", ylabel=label, ylim=(-0.03 * max(map(max, curves.values())), None))
+    ax.yaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}")
     ax.legend(loc="upper left", fontsize=9)
     alt = "Two charts over the training steps. The nodes behind the running mean and the memory kept rise in a straight "
     return picture(
@@ -60,6 +59,7 @@ def loss_curve(losses, decay_at, block=1000):
     for ax in whole, near:
         ax.plot(middles, means, color=FORWARD, linewidth=2, label=f"mean over {block} steps")
         ax.axvline(decay_at, color=HIGHLIGHT, linewidth=1.5, linestyle="--", label="learning rate 0.1 → 0.01")
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
         ax.set(xlabel="step", ylabel="loss")
     dots = {"markersize": 1.2, "color": MUTED, "alpha": 0.6, "zorder": 0}
     whole.plot(thin, [losses[k] for k in thin], ".", label="single minibatches", **dots)
