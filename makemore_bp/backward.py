@@ -150,10 +150,8 @@ def backward_all(v):
 
 def cross_entropy_backward(logits, Yb):
     """dlogits (n, V) in one line, softmax minus one-hot over n, for logits (n, V) and targets Yb (n,)."""
-    n = logits.shape[0]
-    dlogits = F.softmax(logits, 1)
-    dlogits[range(n), Yb] -= 1
-    return dlogits / n
+    n, V = logits.shape
+    return (F.softmax(logits, 1) - F.one_hot(Yb, V)) / n
 
 
 def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
@@ -166,7 +164,7 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
     return (bngain * bnvar_inv / n) * (
         n * dhpreact  # x itself
         - dhpreact.sum(0)  # through the mean
-        - (n / divisor) * bnraw * (dhpreact * bnraw).sum(0)  # through the variance
+        - bnraw * (n / divisor * (dhpreact * bnraw).sum(0))  # through the variance
     )
 
 

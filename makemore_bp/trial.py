@@ -8,17 +8,17 @@ from .train_numpy import Step
 class BesselForgotten(Step):
     """BatchNorm's backward divides by n where the forward pass divided by n - 1."""
 
-    def __init__(self, params, **sizes):
-        super().__init__(params, **sizes)
-        self.variance_share = 1 / self.n
+    def batchnorm(self):
+        self.var_eps *= self.n / (self.n - 1)
+        super().batchnorm()
 
 
 class NoVarianceTerm(Step):
     """BatchNorm's backward without the path through the variance."""
 
-    def __init__(self, params, **sizes):
-        super().__init__(params, **sizes)
-        self.variance_share = 0.0
+    def batchnorm(self):
+        self.var_eps[:] = np.inf
+        super().batchnorm()
 
 
 class NoMeanTerm(Step):
@@ -29,7 +29,7 @@ class NoMeanTerm(Step):
         self.share = np.zeros_like(self.b1)
 
     def first_layer(self):
-        self.X += self.x_mean  # not centred: nothing takes the mean along
+        self.X += self.x_mean[self.k]  # not centred: nothing takes the mean along
         np.dot(self.X.T, self.dh, out=self.dW1)
         np.dot(self.dh, self.W1.T, out=self.dX)
         self.db1 = self.dh.sum(0)
@@ -53,9 +53,9 @@ class NoTanhDerivative(Step):
 class Assigned(Step):
     """dC[Xb] = demb: of a letter that occurs more than once, only the last row counts."""
 
-    def embedding(self, Xb):
+    def embedding(self):
         self.dC[:] = 0
-        self.dC[Xb.ravel()] = self.demb
+        self.dC[self.letters[self.k].argmax(1)] = self.demb
 
 
 class Swapped(Step):
@@ -69,22 +69,19 @@ class Swapped(Step):
 class FromDembcat(Step):
     """dW1 = dembcat.T @ dhprebn in place of embcat.T @ dhprebn; the shapes fit."""
 
-    def __call__(self, Xb, Yb, rate):
-        self.rate = rate
-        return super().__call__(Xb, Yb, rate)
-
     def first_layer(self):
         super().first_layer()
         self.dh -= self.over_n @ self.dh  # here dhprebn itself is needed
         np.dot(self.dX.T, self.dh, out=self.dW1)
-        self.dW1 /= self.rate  # both factors carry the learning rate
+        self.dW1 /= self.rates[self.k]  # both factors carry the learning rate
 
 
 class SummedLoss(Step):
     """The gradient of the loss summed over the batch, at the learning rate of the mean."""
 
-    def logits_group(self, Yb, rate):
-        super().logits_group(Yb, self.n * rate)
+    def logits_group(self):
+        super().logits_group()
+        self.dlogits *= self.n
 
 
 WRONG = {

@@ -12,6 +12,13 @@ from makemore_bp.trial import WRONG
 RATE = 0.1
 
 
+def take(step, Xb, Yb):
+    """One step; returns the loss before it."""
+    step.begin(Xb[None].numpy(), Yb[None].numpy(), [RATE])
+    step()
+    return step.end()[0]
+
+
 @torch.no_grad()
 def gradients(v, wrong=None):
     """backward_six written out once more, with the mistakes in it."""
@@ -50,7 +57,7 @@ def test_one_step(wrong):
     v = forward_merged(params, Xb, Yb)
     expected = [(p - RATE * d).detach() for p, d in zip(params, gradients(v, wrong))]
     step = WRONG.get(wrong, Step)(params)
-    loss = step(Xb.numpy(), Yb.numpy(), RATE)
+    loss = take(step, Xb, Yb)
     found, stats = step.result(1)
     assert loss == pytest.approx(v.loss.item(), rel=1e-12)
     for name, mine, theirs in zip(Params._fields, found, expected):
@@ -78,7 +85,7 @@ def test_two_steps_follow_the_wrong_gradient(wrong):
         mean = (0.999 * mean + 0.001 * v.bnmeani).detach()
         stepped = [(p - RATE * d).detach().requires_grad_() for p, d in zip(params, gradients(v, wrong))]
         params = Params(*stepped)
-        step(Xb.numpy(), Yb.numpy(), RATE)
+        take(step, Xb, Yb)
     found, stats = step.result(2)
     for name, mine, theirs in zip(Params._fields, found, params):
         assert (mine - theirs).norm() <= 1e-12 * theirs.norm(), name
