@@ -12,7 +12,7 @@ NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]_*.ipynb))
 NBVAL := --nbval --nbval-sanitize-with tests/sanitize.cfg
 
 .DEFAULT_GOAL := help
-.PHONY: help course lab test test-portable notebooks constraints lint clean
+.PHONY: help course lab test test-portable bench notebooks constraints lint clean
 
 help: ## list what can be made (the default)
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
@@ -32,6 +32,9 @@ test-portable: .venv/.test ## the same as other CPUs and thread counts would run
 notebooks: .venv/.lab ## run every notebook and store its outputs
 	@$(PY) tools/course.py --write
 	@$(PY) tools/picture.py
+
+bench: .venv/.bench ## time a training step against everything else that can take it
+	@$(PY) benchmarks/bench.py
 
 constraints: .venv/.made ## pin anew all that is installed (constraints.txt), within pyproject.toml's ranges
 	@$(PY) tools/constraints.py
@@ -67,3 +70,8 @@ VENV := import importlib.util as i; sys = __import__("sys"); sys.exit(None in (i
 	@echo "Installing what the tests need into .venv (once; a few minutes) ..." >&2
 	@$(PIP) -e '.[lab,test]'
 	@touch .venv/.lab $@
+
+.venv/.bench: .venv/.made pyproject.toml constraints.txt
+	@echo "Installing what the benchmark needs into .venv (once; a few minutes) ..." >&2
+	@$(PIP) -e '.[bench]'
+	@touch $@

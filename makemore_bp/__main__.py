@@ -6,8 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-from . import lecture
-from .data import NAMES_VARIABLE, BadNames, load, names_path
+INTERRUPTED = "Interrupted; nothing was changed."
+
+try:
+    from . import lecture
+    from .data import NAMES_VARIABLE, BadNames, load, names_path
+except KeyboardInterrupt:  # PyTorch takes seconds to import
+    print(INTERRUPTED, file=sys.stderr)
+    sys.exit(130)
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,11 +52,14 @@ def train(options):
 
     from . import train_numpy
     from .model import evaluate, sample
-    from .store import save
+    from .store import check_writable, save
     from .train import train as train_torch
 
     if options.save:
-        _check_writable(options.save)
+        # an interrupted run does not replace a finished one
+        unfinished = options.save.with_suffix(f".unfinished{options.save.suffix}")
+        check_writable(options.save)
+        check_writable(unfinished)
     data = load(options.names)
     shared = dict(
         steps=options.steps,
@@ -66,27 +75,38 @@ def train(options):
     )
     if not run.losses:
         raise KeyboardInterrupt
-    report = {
-        "by": options.by,
-        "steps": len(run.losses),
-        "finished": run.finished,
-        "train": evaluate(run.params, run.stats, data.Xtr, data.Ytr),
-        "val": evaluate(run.params, run.stats, data.Xval, data.Yval),
-        "test": evaluate(run.params, run.stats, data.Xte, data.Yte),
-        "seconds": run.seconds,
-        "microseconds_per_step": run.seconds / len(run.losses) * 1e6,
-        "parameters": sum(p.numel() for p in run.params) - (run.params.b1.numel() if options.no_b1 else 0),
-        "seed": options.seed,
-        "dtype": options.dtype,
-    }
-    if options.save:
-        # an interrupted run does not replace a finished one
-        path = options.save if run.finished else options.save.with_suffix(f".unfinished{options.save.suffix}")
-        save(path, run.params, run.stats)
-        report["saved"] = str(path)
-    if options.sample:
-        report["names"] = sample(run.params, run.stats, options.sample)
-    print(json.dumps(report) if options.json else _readable(report))
+    saved, failure = None, None
+    try:
+        if options.save:  # at once, since what follows may be interrupted
+            path = options.save if run.finished else unfinished
+            try:
+                save(path, run.params, run.stats)
+                saved = str(path)
+            except OSError as error:  # a disk that is full by now: the figures are worth having all the same
+                failure = error
+        report = {
+            "by": options.by,
+            "steps": len(run.losses),
+            "finished": run.finished,
+            "train": evaluate(run.params, run.stats, data.Xtr, data.Ytr),
+            "val": evaluate(run.params, run.stats, data.Xval, data.Yval),
+            "test": evaluate(run.params, run.stats, data.Xte, data.Yte),
+            "seconds": run.seconds,
+            "microseconds_per_step": run.seconds / len(run.losses) * 1e6,
+            "parameters": sum(p.numel() for p in run.params) - options.no_b1 * run.params.b1.numel(),
+            "seed": options.seed,
+            "dtype": options.dtype,
+        }
+        if saved:
+            report["saved"] = saved
+        if options.sample:
+            report["names"] = sample(run.params, run.stats, options.sample)
+        print(json.dumps(report) if options.json else _readable(report), flush=True)
+    except KeyboardInterrupt:
+        kept = f"the model is saved in {saved}" if saved else "no model was saved"
+        raise KeyboardInterrupt(f"Interrupted before the report; {kept}.") from None
+    if failure:
+        raise failure
     return 0 if run.finished else 130
 
 
@@ -107,16 +127,6 @@ def sample(options):
     from .store import load_model
 
     print("\n".join(draw_names(*load_model(options.model), options.count, options.seed)))
-
-
-def _check_writable(path):
-    """Before hours of training, not after."""
-    if path.is_dir():
-        raise OSError(f"{path} is a folder; name a file to save the model in.")
-    if not path.parent.is_dir():
-        raise OSError(f"{path.parent}: there is no such folder to save the model in.")
-    if not os.access(path.parent, os.W_OK):
-        raise OSError(f"{path.parent}: no permission to save the model there.")
 
 
 def _count(text):
@@ -181,12 +191,19 @@ def parser():
 def main(arguments=None):
     options = parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        code = options.run(options) or 0
+        print(end="", flush=True)  # here, where what it raises is caught, and not at exit
+        return code
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_unwritten()
         return 141
-    except (ValueError, ArithmeticError, OSError, lecture.NotFetched) as error:
-        # BadNames, BadModel, Diverged, what the disk says: each one sentence
+    except OSError as error:
+        _drop_unwritten()
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{where}{error.strerror}." if error.strerror else error, file=sys.stderr)
+        return 2
+    except (ValueError, ArithmeticError, lecture.NotFetched) as error:
+        # BadNames, BadModel, Diverged: each one sentence
         print(error, file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -194,9 +211,17 @@ def main(arguments=None):
             raise
         print("There is not enough memory for so many hidden units.", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("Interrupted; nothing was changed.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(str(interrupt) or INTERRUPTED, file=sys.stderr)
         return 130
+
+
+def _drop_unwritten():
+    """Drop what stdout does not take, else Python tries once more at exit and complains."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

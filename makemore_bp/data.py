@@ -12,6 +12,7 @@ VOCAB = ".abcdefghijklmnopqrstuvwxyz"  # index 0 marks a name's start and end
 CONTEXT = 3  # letters seen before the next one is predicted
 NAMES_FILE = Path(__file__).resolve().parent.parent / "data" / "names.txt"
 NAMES_VARIABLE = "MAKEMORE_BP_NAMES"
+LIMIT = 10_000_000  # bytes of a list: ten million examples, half a gigabyte of memory
 
 
 class BadNames(ValueError):
@@ -27,11 +28,15 @@ def read_names(path=None):
     """Read one name a line, lower-cased, in the file's order.
 
     CRLF, blank lines at the end, capitals and a missing last newline are read right.
-    Raises BadNames for a file that is missing, empty, not UTF-8 or holds anything but letters a-z.
+    Raises BadNames for a file that is missing, empty, too large, not UTF-8 or holds anything but letters a-z.
     """
     path = names_path(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with open(path, "rb") as file:
+            content = file.read(LIMIT + 1)  # no more: /dev/zero, say, has no end
+        if len(content) > LIMIT:
+            raise BadNames(f"{path}: larger than {LIMIT:,} bytes; take a part of this list.")
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise BadNames(
             f"{path}: cannot be read ({error.strerror}). Give another list of names as an "
@@ -65,14 +70,15 @@ def _complaint(line):
 
 def build_dataset(names):
     """Every letter of every name, with the CONTEXT letters before it: X (N, CONTEXT) and Y (N,), int64."""
-    X, Y = [], []
+    X, Y = bytearray(), bytearray()  # a list of lists takes ten times the memory
     for name in names:
         context = [0] * CONTEXT
         for letter in name + ".":
-            X.append(context)
+            X.extend(context)
             Y.append(VOCAB.index(letter))
             context = context[1:] + [Y[-1]]
-    return torch.tensor(X), torch.tensor(Y)
+    X, Y = (torch.frombuffer(numbers, dtype=torch.uint8).long() for numbers in (X, Y))
+    return X.view(-1, CONTEXT), Y
 
 
 class Data(NamedTuple):

@@ -11,6 +11,7 @@ from .data import CONTEXT, VOCAB
 EMBEDDING = 10  # numbers a letter is embedded in
 SEED = 2147483647  # the lecture's, for weights and minibatches
 EPS = 1e-5  # BatchNorm's epsilon
+LONGEST = 100  # letters of a drawn name: a model may have learned no end
 
 
 class Params(NamedTuple):
@@ -162,8 +163,9 @@ def logits_eval(params, stats, X, eps=EPS):
     return torch.tanh(p.bngain * bnraw + p.bnbias) @ p.W2 + p.b2
 
 
-def evaluate(params, stats, X, Y, chunk=20_000):
+def evaluate(params, stats, X, Y, chunk=None):
     """The mean loss over all of X (N, 3) and Y (N,), a float; in chunks, to stay small in memory."""
+    chunk = chunk or max(1, 4_000_000 // params.W1.shape[1])  # 20,000 examples for 200 hidden units
     total = sum(
         F.cross_entropy(logits_eval(params, stats, x), y, reduction="sum").item()
         for x, y in zip(X.split(chunk), Y.split(chunk), strict=True)
@@ -179,13 +181,15 @@ def calibrate(params, X):
 
 
 def sample(params, stats, count, seed=SEED + 2):
-    """Draw `count` new names, letter by letter."""
+    """Draw `count` new names, letter by letter; one that does not end is cut after LONGEST letters."""
     g = torch.Generator().manual_seed(seed)
     names = []
     for _ in range(count):
         context, letters = [0] * CONTEXT, []
-        while True:
+        while len(letters) < LONGEST:
             logits = logits_eval(params, stats, torch.tensor([context], device=params.C.device))
+            if not logits.isfinite().all():
+                raise ValueError("the model's logits are nan or inf: no name can be drawn from it.")
             letter = torch.multinomial(F.softmax(logits.cpu(), 1), 1, generator=g).item()
             if letter == 0:
                 break

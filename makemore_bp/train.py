@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm  # not tqdm.auto: it warns where there is no ipywidgets
 
 from .backward import backward_six
+from .data import Data
 from .model import SEED, Params, Stats, draw, forward_merged, minibatch
 
 BATCH = 32
@@ -57,13 +58,42 @@ def by_backward(params, v):
     return Params(*(p.grad for p in params))
 
 
+def check(data, steps, seed, hidden, dtype, batch, by="hand"):
+    """Raise TypeError or ValueError, in a sentence, for an argument that cannot be trained with."""
+    if not isinstance(data, Data):
+        raise TypeError(f"data is to be what load() returns, and is of type {type(data).__name__}.")
+    if by not in ("hand", "backward"):
+        raise ValueError(f"by is to be 'hand' or 'backward', not {by!r}; NumPy has train_numpy.train.")
+    for name, value, least in (
+        ("steps", steps, 1),
+        ("seed", seed, 0),
+        ("hidden", hidden, 1),
+        ("batch", batch, 2),
+    ):
+        if not isinstance(value, int) or not least <= value < 2**63:
+            raise ValueError(f"{name} is to be an int from {least} to 2**63 - 1, not {value!r}.")
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype is to be torch.float32 or torch.float64, not {dtype!r}.")
+
+
 @one_thread()
-def train(data, by="hand", steps=STEPS, seed=SEED, hidden=200, dtype=torch.float32, b1=True, progress=True):
+def train(
+    data,
+    by="hand",
+    steps=STEPS,
+    seed=SEED,
+    hidden=200,
+    dtype=torch.float32,
+    b1=True,
+    progress=True,
+    batch=BATCH,
+):
     """Train on data.Xtr, data.Ytr; return a Run.
 
     by: who computes the gradients, "hand" or "backward". b1=False trains the model without b1.
     Ctrl-C (or the notebook's stop button) ends it early and returns what there is. Raises Diverged.
     """
+    check(data, steps, seed, hidden, dtype, batch, by)
     gradients = {"hand": by_hand, "backward": by_backward}[by]
     params, g = draw(hidden, seed, dtype)
     if not b1:
@@ -74,7 +104,7 @@ def train(data, by="hand", steps=STEPS, seed=SEED, hidden=200, dtype=torch.float
     bar = tqdm(total=steps, desc=f"train by {by}", unit="step", mininterval=0.5, disable=not progress)
     try:
         for step in range(steps):
-            Xb, Yb = minibatch(data.Xtr, data.Ytr, g, BATCH)
+            Xb, Yb = minibatch(data.Xtr, data.Ytr, g, batch)
             with torch.set_grad_enabled(by == "backward"):
                 v = forward_merged(params, Xb, Yb, retain=False)
             grads = gradients(params, v)

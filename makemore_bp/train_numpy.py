@@ -1,9 +1,9 @@
 """The same 200,000 steps with no PyTorch in the loop: it only draws the starting weights and the batches.
 
-Group by group beside train.py. What is left out of the loop is what the mathematics allows: the input is
-centred instead of the hidden layer, so that b1 drops out; the mean's correction acts on 30 columns instead
-of H; the learning rate is in the one-hot targets, since every later gradient is linear in dlogits. And what
-no later step reads (losses, running statistics) is reckoned for a block of steps at once.
+Group by group beside train.py. What is left out of the loop is what the mathematics allows: centring commutes
+with every linear layer, so the one-hot letters are centred in place of the hidden layer; b1 and both paths
+through the mean then drop out. The learning rate is in the targets, since every later gradient is linear in
+dlogits. And what no later step reads (losses, running statistics) is reckoned for a block of steps at once.
 """
 
 import math
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from .model import EPS, SEED, Params, Stats, draw
-from .train import BATCH, STEPS, Diverged, Run, rate
+from .train import BATCH, STEPS, Diverged, Run, check, rate
 
 BLOCK = 100  # steps whose batches are drawn and whose records are settled at once
 
@@ -40,9 +40,9 @@ class Step:
             view[:] = array.reshape(view.shape)
         self.b1, self.eps = b1.copy(), np.full(H, EPS, dtype)
         # forward values
-        self.emb = np.empty((n * D // E, E), dtype)
-        self.X = self.emb.reshape(n, D)  # the same numbers: embcat, then centred
-        self.dx_mean = np.empty(D, dtype)
+        self.emb = np.empty((n * D // E + D // E, E), dtype)
+        self.X = self.emb[: n * D // E].reshape(n, D)  # embcat, centred
+        self.x_mean = self.emb[n * D // E :].reshape(D)  # what it was centred by
         self.hc, self.h, self.work, self.dh = np.empty((4, n, H), dtype)
         self.var_eps, self.std, self.scale, self.along = np.empty((4, H), dtype)
         # letters down, rows across: what is done to each row of the batch then runs along the memory
@@ -51,31 +51,37 @@ class Step:
         self.demb = np.empty((n * D // E, E), dtype)
         self.dX = self.demb.reshape(n, D)
         # sums over rows as products with a row of ones: faster than sum(0)
-        self.ones, self.over_n, self.bessel = (np.full(n, k, dtype) for k in (1, 1 / n, 1 / (n - 1)))
-        self.ones_V, self.eye = np.ones(V, dtype), np.eye(V, dtype=dtype)
-        # a block's letters and targets as one-hot rows, and its records
-        self.letters = np.empty((BLOCK, n * D // E, V), dtype)
+        self.ones, self.bessel = np.ones(n, dtype), np.full(n, 1 / (n - 1), dtype)
+        self.ones_V = np.ones(V, dtype)
+        # a block's letters, one-hot and centred, with the rows that were taken off below them; its targets; its records
+        self.letters = np.empty((BLOCK, len(self.emb), V), dtype)
         self.targets = np.empty((BLOCK, V, n), dtype)
         self.flat_targets, self.flat_logits = self.targets.reshape(BLOCK, -1), self.logits.ravel()
         self.picked = np.empty(BLOCK, dtype)
         self.counts_sum = np.empty((BLOCK, n), dtype)
-        self.x_mean = np.empty((BLOCK, D), dtype)
         self.batch_stats = np.empty((BLOCK, 2, H), dtype)
         self.stats = np.stack([np.zeros(H, dtype), np.ones(H, dtype)])  # running mean (less b1) and variance
 
     def begin(self, X, Y, rates):
         """Take up to BLOCK minibatches, X (K, n, 3) and Y (K, n), and their learning rates (K,)."""
-        K, n = Y.shape
+        (K, n, places), V = X.shape, self.V
         self.k, self.rates = 0, np.asarray(rates, self.C.dtype)
         self.rates_over_n = self.rates / n
-        np.take(self.eye, X.reshape(K, -1), 0, out=self.letters[:K], mode="clip")  # faster than "raise"
+        step, row, place = np.ogrid[:K, :n, :places]
+        # the mean of one-hot rows is how often each letter occurs
+        counts = np.bincount(((step * places + place) * V + X).ravel(), minlength=K * places * V)
+        mean = (counts / n).reshape(K, 1, places, V)
+        centred = self.letters[:K, :-places].reshape(K, n, places, V)  # a view
+        centred[:] = -mean
+        centred[step, row, place, X] += 1
+        self.letters[:K, -places:] = mean[:, 0]
         self.targets[:K] = 0
-        steps, rows = np.ogrid[:K, :n]
-        self.targets[steps, Y, rows] = self.rates_over_n[:, None]
+        self.targets[step[..., 0], Y, row[..., 0]] = self.rates_over_n[:, None]
 
     def __call__(self):
         """One step: the next minibatch of the block."""
-        self.forward()
+        self.forward_to_h()
+        self.forward_to_loss()
         self.logits_group()
         self.second_layer()
         self.tanh()
@@ -83,7 +89,7 @@ class Step:
         self.first_layer()
         self.embedding()
         self.running()
-        self.theta -= self.grads
+        self.update()
         self.k += 1
 
     def end(self):
@@ -95,12 +101,10 @@ class Step:
         self.stats = 0.999**k * self.stats + news
         return losses.tolist()
 
-    def forward(self):
+    def forward_to_h(self):
         k = self.k
         np.dot(self.letters[k], self.C, out=self.emb)
-        x_mean = np.dot(self.over_n, self.X, out=self.x_mean[k])
-        self.X -= x_mean
-        np.dot(self.X, self.W1, out=self.hc)  # hprebn less its mean: no b1 needed
+        np.dot(self.X, self.W1, out=self.hc)  # hprebn less its mean, b1 with it
         np.multiply(self.hc, self.hc, out=self.work)
         var = np.dot(self.bessel, self.work, out=self.batch_stats[k, 1])
         np.add(var, self.eps, out=self.var_eps)
@@ -109,6 +113,9 @@ class Step:
         np.multiply(self.hc, self.scale, out=self.h)
         self.h += self.bias
         np.tanh(self.h, out=self.h)
+
+    def forward_to_loss(self):
+        k = self.k
         np.dot(self.W2.T, self.h.T, out=self.logits)
         self.logits += self.b2
         np.maximum.reduce(self.logits, 0, out=self.top)
@@ -143,19 +150,20 @@ class Step:
         self.along /= self.var_eps
         self.dh *= self.scale
         np.multiply(self.hc, self.along, out=self.work)
-        self.dh -= self.work  # from here on: dhprebn before the mean's correction
+        self.dh -= self.work  # from here on: dhprebn but for the path through the mean
 
     def first_layer(self):
         np.dot(self.X.T, self.dh, out=self.dW1)  # the centred input takes the mean's correction along
         np.dot(self.dh, self.W1.T, out=self.dX)
-        np.dot(self.over_n, self.dX, out=self.dx_mean)
-        self.dX -= self.dx_mean  # the mean's correction, on 30 columns
 
     def embedding(self):
-        np.dot(self.letters[self.k].T, self.demb, out=self.dC)  # scatter-add as a product
+        np.dot(self.letters[self.k, : len(self.demb)].T, self.demb, out=self.dC)  # so do the centred letters
 
     def running(self):
-        np.dot(self.x_mean[self.k], self.W1, out=self.batch_stats[self.k, 0])
+        np.dot(self.x_mean, self.W1, out=self.batch_stats[self.k, 0])
+
+    def update(self):
+        self.theta -= self.grads
 
     def b1_share(self, steps):
         """What b1, which stays as it is, would have added to a running mean that started at 0."""
@@ -183,13 +191,22 @@ def _check(losses, first):
 
 
 def train(
-    data, steps=STEPS, seed=SEED, hidden=200, dtype=torch.float32, b1=True, progress=True, step_class=Step
+    data,
+    steps=STEPS,
+    seed=SEED,
+    hidden=200,
+    dtype=torch.float32,
+    b1=True,
+    progress=True,
+    batch=BATCH,
+    step_class=Step,
 ):
     """Train as train.train does, in NumPy; return a Run. step_class may exchange single groups for wrong ones."""
+    check(data, steps, seed, hidden, dtype, batch)
     params, g = draw(hidden, seed, dtype)
     if not b1:
         params = params._replace(b1=torch.zeros_like(params.b1))
-    one_step, losses, finished = step_class(params), [], False
+    one_step, losses, finished = step_class(params, batch), [], False
     X, Y = data.Xtr.numpy(), data.Ytr.numpy()
     start = time.perf_counter()
     bar = tqdm(total=steps, desc="train by numpy", unit="step", disable=not progress)
@@ -198,7 +215,7 @@ def train(
         with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
             for first in range(0, steps, BLOCK):
                 block = range(first, min(first + BLOCK, steps))
-                ix = torch.randint(0, len(X), (len(block), BATCH), generator=g).numpy()
+                ix = torch.randint(0, len(X), (len(block), batch), generator=g).numpy()
                 one_step.begin(X[ix], Y[ix], [rate(step) for step in block])
                 try:
                     for step in block:

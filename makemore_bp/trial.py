@@ -1,8 +1,16 @@
-"""Eight wrong derivations, each as a training step that is right but for one thing."""
+"""Eight wrong derivations, each as a training step that is right but for one thing; and their trials, in processes."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from .train_numpy import Step
+from .data import Data
+from .model import Params, Stats
+from .train import STEPS, Diverged
+from .train_numpy import Step, train
 
 
 class BesselForgotten(Step):
@@ -24,15 +32,19 @@ class NoVarianceTerm(Step):
 class NoMeanTerm(Step):
     """BatchNorm's backward without the path through the mean; b1's gradient is then not zero."""
 
-    def __init__(self, params, **sizes):
-        super().__init__(params, **sizes)
+    def __init__(self, params, *sizes):
+        super().__init__(params, *sizes)
         self.share = np.zeros_like(self.b1)
 
     def first_layer(self):
-        self.X += self.x_mean[self.k]  # not centred: nothing takes the mean along
-        np.dot(self.X.T, self.dh, out=self.dW1)
-        np.dot(self.dh, self.W1.T, out=self.dX)
+        self.X += self.x_mean  # not centred: nothing takes the mean along
+        super().first_layer()
         self.db1 = self.dh.sum(0)
+
+    def embedding(self):
+        letters, mean = np.split(self.letters[self.k], [len(self.demb)])
+        plain = letters.reshape(self.n, *mean.shape) + mean  # one-hot again
+        np.dot(plain.reshape(letters.shape).T, self.demb, out=self.dC)
 
     def running(self):
         super().running()
@@ -53,9 +65,14 @@ class NoTanhDerivative(Step):
 class Assigned(Step):
     """dC[Xb] = demb: of a letter that occurs more than once, only the last row counts."""
 
+    def begin(self, X, Y, rates):
+        super().begin(X, Y, rates)
+        self.Xb = X.reshape(len(X), -1)
+
     def embedding(self):
+        self.dX -= self.dX.mean(0)
         self.dC[:] = 0
-        self.dC[self.letters[self.k].argmax(1)] = self.demb
+        self.dC[self.Xb[self.k]] = self.demb
 
 
 class Swapped(Step):
@@ -71,9 +88,8 @@ class FromDembcat(Step):
 
     def first_layer(self):
         super().first_layer()
-        self.dh -= self.over_n @ self.dh  # here dhprebn itself is needed
-        np.dot(self.dX.T, self.dh, out=self.dW1)
-        self.dW1 /= self.rates[self.k]  # both factors carry the learning rate
+        dhprebn, dembcat = self.dh - self.dh.mean(0), self.dX - self.dX.mean(0)
+        self.dW1[:] = dembcat.T @ dhprebn / self.rates[self.k]  # both factors carry the learning rate
 
 
 class SummedLoss(Step):
@@ -94,3 +110,71 @@ WRONG = {
     "dW1 from dembcat": FromDembcat,
     "sum for mean": SummedLoss,
 }
+
+
+class Trial(NamedTuple):
+    """What one derivation on one seed came to. Where it diverged, params and stats are None."""
+
+    params: Params | None
+    stats: Stats | None
+    losses: np.ndarray  # one minibatch loss a step, up to the first nan or inf
+    diverged: int | None  # the step whose loss is that nan or inf
+
+
+def run_trials(data, cases, steps=STEPS, hidden=200, processes=2):
+    """Train every case, a pair (name, seed) with "right" or a name of WRONG; return case -> Trial, in that order.
+
+    Each case is a run of its own, so neither their order nor the number of processes changes a result.
+    In a script it must stand under `if __name__ == "__main__"`: each process begins by importing the script.
+    """
+    cases = list(dict.fromkeys(cases))
+    unknown = [name for name, _ in cases if name not in ("right", *WRONG)]
+    if unknown:
+        raise ValueError(f"no derivation is named {unknown[0]!r}; there are: right, {', '.join(WRONG)}.")
+    # NumPy arrays go back and forth: torch would send its tensors through shared memory
+    arrays = [part.numpy() for part in data[:6]]
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), _start_worker, (arrays, data.names)
+    )
+    try:
+        futures = [pool.submit(_run, name, seed, steps, hidden) for name, seed in cases]
+        return {case: _with_tensors(future.result()) for case, future in zip(cases, futures)}
+    except BaseException:  # Ctrl-C too: what still runs is not waited for
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(arrays, names):
+    global _data
+    torch.set_num_threads(1)
+    _data = Data(*map(torch.from_numpy, arrays), names)
+
+
+def _run(name, seed, steps, hidden):
+    losses = []
+
+    class Noted(WRONG.get(name, Step)):
+        def end(self):
+            ended = super().end()
+            losses.extend(ended)
+            return ended
+
+    try:
+        run = train(_data, steps, seed, hidden, progress=False, step_class=Noted)
+    except Diverged:
+        step = int(np.argmin(np.isfinite(losses)))
+        return None, None, np.array(losses[: step + 1]), step
+    if not run.finished:  # no half run is to pass for a whole one
+        raise KeyboardInterrupt
+    return [p.numpy() for p in run.params], [s.numpy() for s in run.stats], np.array(losses), None
+
+
+def _with_tensors(sent):
+    params, stats, losses, diverged = sent
+    if diverged is not None:
+        return Trial(None, None, losses, diverged)
+    return Trial(Params(*map(torch.tensor, params)), Stats(*map(torch.tensor, stats)), losses, None)

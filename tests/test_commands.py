@@ -1,12 +1,21 @@
 """python -m makemore_bp train and sample, as they are typed."""
 
 import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from makemore_bp import model as the_model
 from makemore_bp import train, train_numpy
 from makemore_bp.__main__ import main
 
+ROOT = Path(__file__).resolve().parent.parent
 NAMES = ["emma", "olivia", "ava", "isabella", "sophia", "mia", "zyx", "noah", "liam", "bob"]
 
 
@@ -133,3 +142,124 @@ def test_divergence_gets_one_line(names, capsys, monkeypatch):
 def test_more_hidden_units_than_memory(names, capsys):
     code, out, err = run(capsys, "train", "--hidden", 10**13, "--steps", 2, "--names", names)
     assert code == 2 and err == "There is not enough memory for so many hidden units.\n" and not out
+
+
+# --- where a model is saved, and where not
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Training is not to be reached."""
+    monkeypatch.setattr(train, "train", None)
+
+
+def refused(capsys, names, path):
+    code, out, err = run(capsys, "train", "--names", names, "--save", path)
+    assert code == 2 and not out and len(err.splitlines()) == 1 and "Errno" not in err
+    return err
+
+
+def test_no_model_is_saved_in_place_of_a_device_or_a_pipe(untrained, names, capsys, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "model.unfinished.npz").symlink_to("fifo")
+    (tmp_path / "circle").symlink_to("circle")
+    for path in (os.devnull, tmp_path / "fifo", tmp_path / "model.npz", tmp_path / "circle"):
+        assert "is no regular file" in refused(capsys, names, path)
+    assert (tmp_path / "fifo").is_fifo() and (tmp_path / "circle").is_symlink()
+
+
+def test_a_name_too_long_is_said_before_training(untrained, names, capsys, tmp_path):
+    for letters in (246, 300):  # with what is added while it is written; as it is
+        assert "too long" in refused(capsys, names, tmp_path / ("x" * letters + ".npz"))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that takes no files, not even root's")
+def test_a_folder_that_takes_no_files_is_said_before_training(untrained, names, capsys):
+    assert "cannot be saved" in refused(capsys, names, "/proc/model.npz")
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(names, capsys, tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "model.npz").symlink_to("models/today.npz")  # it does not exist yet
+    for _ in range(2):
+        assert run(capsys, "train", "--steps", 2, "--names", names, "--save", tmp_path / "model.npz")[0] == 0
+        assert (tmp_path / "model.npz").is_symlink()
+        assert [p.name for p in (tmp_path / "models").iterdir()] == ["today.npz"]
+
+
+def test_the_figures_are_told_though_the_folder_is_gone(names, capsys, tmp_path, monkeypatch):
+    folder, original = tmp_path / "folder", train.train
+    folder.mkdir()
+
+    def then_remove(*arguments, **options):
+        shutil.rmtree(folder)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(train, "train", then_remove)
+    arguments = ("train", "--steps", 2, "--names", names, "--save", folder / "model.npz", "--json")
+    code, out, err = run(capsys, *arguments)
+    report, sentence = json.loads(out), err.splitlines()[-1]  # after the progress bar
+    assert code == 2 and report["train"] > 1 and "saved" not in report
+    assert sentence == f"{folder}: there is no such folder to save the model in."
+
+
+def test_the_figures_are_told_though_the_disk_is_full(names, capsys, tmp_path, monkeypatch):
+    def disk_full(file, **arrays):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", disk_full)
+    model = tmp_path / "model.npz"
+    code, out, err = run(capsys, "train", "--by", "numpy", "--steps", 2, "--names", names, "--save", model)
+    assert code == 2 and out.startswith("train loss ") and "saved" not in out
+    assert err.splitlines()[-1] == f"{model}: the model cannot be saved (No space left on device)."
+
+
+# --- interruptions
+
+
+@pytest.mark.parametrize("during", ["evaluate", "sample"])
+@pytest.mark.parametrize("saving", [True, False])
+def test_interrupted_after_training(during, saving, names, capsys, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(the_model, during, interrupted)
+    model = tmp_path / "model.npz"
+    arguments = ["train", "--by", "numpy", "--steps", 2, "--names", names, "--sample", 2]
+    code, out, err = run(capsys, *arguments, *(["--save", model] if saving else []))
+    kept = f"the model is saved in {model}" if saving else "no model was saved"
+    assert code == 130 and not out and model.exists() == saving
+    assert err.splitlines()[-1] == f"Interrupted before the report; {kept}."
+    monkeypatch.undo()
+    assert not saving or run(capsys, "sample", model, 1)[0] == 0
+
+
+def test_interrupted_while_pytorch_is_imported(monkeypatch, capsys):
+    class Interrupted:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "makemore_bp.data", Interrupted())
+    monkeypatch.delitem(sys.modules, "makemore_bp.__main__")
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("makemore_bp", run_name="__main__")
+    assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted; nothing was changed.\n"
+
+
+# --- where the output goes
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_output_that_takes_nothing():
+    command = [sys.executable, "-m", "makemore_bp", "names"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    options = dict(cwd=ROOT, env=environment, stderr=subprocess.PIPE, timeout=120)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, **options)
+    assert (done.returncode, done.stderr) == (2, b"No space left on device.\n")
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` does once it has enough
+    done = subprocess.run(command, stdout=writer, **options)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")

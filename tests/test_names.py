@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,16 @@ def test_a_missing_file_and_a_folder(tmp_path):
         assert data.NAMES_VARIABLE in str(caught.value)
 
 
+def test_a_list_too_large_is_refused_before_it_fills_the_memory(write, monkeypatch):
+    assert data.LIMIT > 10 * data.NAMES_FILE.stat().st_size
+    monkeypatch.setattr(data, "LIMIT", 9)
+    assert data.read_names(write(b"emma\nava\n")) == ["emma", "ava"]
+    for path in (write(b"emma\nava\nb"), Path("/dev/zero")):
+        if path.exists():
+            with pytest.raises(data.BadNames, match=f"^{path}: larger than 9 bytes"):
+                data.read_names(path)
+
+
 def test_the_argument_comes_before_the_variable_and_that_before_the_shipped_list(
     write, monkeypatch, tmp_path
 ):
@@ -144,6 +155,17 @@ def test_a_name_becomes_examples_of_three_letters_and_the_next():
     X, Y = data.build_dataset(["ab"])
     assert X.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2]] and Y.tolist() == [1, 2, 0]
     assert X.dtype == Y.dtype == torch.int64
+
+
+def test_millions_of_letters_need_no_gigabytes():
+    names = TEN * 1000
+    letters = sum(map(len, names)) + len(names)
+    tracemalloc.start()
+    try:
+        assert len(data.build_dataset(names)[1]) == letters
+        assert tracemalloc.get_traced_memory()[1] < 20 * letters  # beside the tensors, which it does not see
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_split_is_the_same_each_time_and_leaves_the_global_generator_alone(write):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -177,6 +178,54 @@ def test_links_lead_somewhere(path):
             for link in re.findall(r"\]\(([^)#\s]+)", source(cell)):
                 if "://" not in link:
                     assert (path.parent / link).exists(), f"{cell['id']}: {link}"
+
+
+@NUMBERED
+def test_a_mistake_is_seen_in_a_row_of_cmp(path):
+    for cell in code_cells(path):
+        if "mistake" in tags(cell):
+            rows = [row for output in cell["outputs"] for text in texts(output) for row in text.splitlines()]
+            assert any("| approximate: " in row and "| approximate: True" not in row for row in rows), cell[
+                "id"
+            ]
+
+
+# --- the tool that runs them
+
+
+@pytest.fixture(scope="module")
+def course():
+    return runpy.run_path(str(ROOT / "tools" / "course.py"))
+
+
+V4 = '{"nbformat": 4, "nbformat_minor": %s, "metadata": {}, "cells": %s}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "null", "[]", "3", "{}", "[" * 100_000, '{"nbformat": 4, "nbformat_minor": 5}']
+    + ['{"nbformat": "4", "cells": 1}', V4 % (5, "[null]"), V4 % ('"x"', "{}"), V4 % (5, '[{"id": "a"}]')],
+    ids=lambda content: content[:40],
+)
+def test_what_is_no_notebook_gets_one_sentence(course, content, tmp_path, capsys):
+    path = tmp_path / "01_bad.ipynb"
+    path.write_text(content)
+    assert course["main"]([str(path)]) == 1
+    said = capsys.readouterr()
+    row, sentence, count = said.out.splitlines()
+    assert row.startswith("01_bad.ipynb ") and row.endswith("FAILED") and not said.err
+    assert sentence.startswith("    not a notebook: ") and count == "1 of 1 notebooks failed."
+
+
+def test_a_disk_that_names_no_file(course, tmp_path, capsys, monkeypatch):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "01_full.ipynb"
+    path.touch()
+    monkeypatch.setitem(course["main"].__globals__, "run", full)
+    assert course["main"]([str(path)]) == 2
+    assert capsys.readouterr().err == f"course.py: {path}: No space left on device.\n"
 
 
 # --- the file that hides what differs between machines

@@ -1,15 +1,30 @@
 """Training: twins by hand, by backward() and in NumPy; running statistics; interruptions and damage."""
 
+import os
 import random
+import stat
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
 import torch
+import tqdm
 from conftest import make_batch
 
 from makemore_bp import train_numpy
 from makemore_bp.data import Data, build_dataset
-from makemore_bp.model import Params, Stats, calibrate, draw, evaluate, forward_merged, minibatch, sample
+from makemore_bp.model import (
+    LONGEST,
+    Params,
+    Stats,
+    calibrate,
+    draw,
+    evaluate,
+    forward_merged,
+    minibatch,
+    sample,
+)
 from makemore_bp.store import BadModel, load_model, save
 from makemore_bp.train import Diverged, Run, rate, train
 
@@ -154,7 +169,7 @@ def test_interrupted(data, by, monkeypatch):
 @pytest.mark.parametrize("by", TRAINERS)
 def test_divergence_names_the_step(data, by, monkeypatch):
     for module in ("makemore_bp.train", "makemore_bp.train_numpy"):
-        monkeypatch.setattr(f"{module}.rate", lambda step: float("nan") if step == 4 else 0.1)
+        monkeypatch.setattr(f"{module}.rate", lambda step: 1e30 if step == 4 else 0.1)
     with pytest.raises(Diverged, match="the loss is nan at step 5"):
         TRAINERS[by](data, steps=1000, progress=False)
 
@@ -166,6 +181,69 @@ def test_threads_are_put_back(data):
         before = [pool["num_threads"] for pool in threadpool_info()]
         train_numpy.train(data, steps=2, progress=False)
         assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (dict(by="typo"), "by is to be 'hand' or 'backward', not 'typo'"),
+        (dict(steps=0), "steps is to be an int from 1 .*, not 0"),
+        (dict(steps=-3), "not -3"),
+        (dict(steps=1.5), "not 1.5"),
+        (dict(steps=np.int64(3)), r"not np.int64\(3\)"),
+        (dict(hidden=0), "hidden is to be an int from 1 "),
+        (dict(seed=-1), "seed is to be an int from 0 "),
+        (dict(dtype=torch.float16), "dtype is to be torch.float32 or torch.float64, not torch.float16"),
+        (dict(dtype=int), "dtype is to be"),
+        (dict(data=[1, 2]), r"data is to be what load\(\) returns, and is of type list"),
+    ],
+    ids=str,
+)
+def test_arguments_that_cannot_be_trained_with(data, wrong, says):
+    with pytest.raises((TypeError, ValueError), match=says) as caught:
+        train(**{"data": data, "steps": 2, "progress": False, **wrong})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_bar_is_the_one_that_needs_no_widgets():
+    import makemore_bp.train as module
+
+    assert module.tqdm is tqdm.tqdm
+
+
+def with_b2(params, letter, value):
+    """The same parameters, whose logit for one letter is larger by `value`."""
+    b2 = params.b2.detach().clone()
+    b2[letter] += value
+    return Params(*(p.detach() for p in params))._replace(b2=b2)
+
+
+def test_a_model_without_an_end_gives_names_all_the_same():
+    params, _ = draw(6)
+    stats = Stats(torch.zeros(1, 6), torch.ones(1, 6))
+    assert sample(with_b2(params, 1, 1e6), stats, 2) == ["a" * LONGEST] * 2
+
+
+def test_a_model_whose_logits_overflow_says_so():
+    params, _ = draw(6)
+    stats = Stats(torch.zeros(1, 6), torch.ones(1, 6))
+    with pytest.raises(ValueError, match="no name can be drawn"):
+        sample(with_b2(params, 1, float("inf")), stats, 2)
+
+
+def test_evaluation_takes_fewer_examples_at_once_for_more_hidden_units(monkeypatch):
+    import makemore_bp.model as module
+
+    seen, original = [], module.logits_eval
+
+    def watched(params, stats, x):
+        seen.append(len(x))
+        return original(params, stats, x)
+
+    monkeypatch.setattr(module, "logits_eval", watched)
+    params, _ = draw(1_000_000)
+    evaluate(params, calibrate(params, make_batch(4)[0]), *make_batch(6))
+    assert seen == [4, 2]
 
 
 # --- saved models
@@ -269,3 +347,92 @@ def test_a_failed_save_leaves_the_old_file_whole(saved, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         save(path, params, stats)
     assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["model.npz"]
+
+
+def test_the_file_has_the_rights_that_open_gives_and_keeps_those_it_has(saved):
+    path, params, stats = saved
+    before = os.umask(0o027)
+    try:
+        path.unlink()
+        save(path, params, stats)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o604)
+        save(path, params, stats)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    finally:
+        os.umask(before)
+
+
+def test_a_variance_is_not_negative(saved):
+    path, params, stats = saved
+    save(path, params, stats._replace(var=torch.tensor([[1.0, 1, 1, -1e-6, 1, 1]])))
+    with pytest.raises(BadModel, match="running_var holds negative numbers"):
+        load_model(path)
+
+
+def npy(header):
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+BOMB = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 10)}\n"
+
+
+@pytest.mark.parametrize(
+    "content, how",
+    [
+        (npy(BOMB), zipfile.ZIP_STORED),
+        (npy(BOMB) + bytes(20_000_000), zipfile.ZIP_DEFLATED),
+        (npy(BOMB) + bytes(20_000_000), zipfile.ZIP_BZIP2),
+        (npy(b"{'descr': ("), zipfile.ZIP_STORED),
+        (npy(b'{"descr": """ '), zipfile.ZIP_STORED),
+        (npy(b"(" * 9000), zipfile.ZIP_STORED),
+        (npy(b"-" * 9000 + b"1"), zipfile.ZIP_STORED),
+        (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}\n") + bytes(8), zipfile.ZIP_STORED),
+    ],
+    ids=["terabytes", "deflated", "bzip2", "syntax", "token", "nested", "signs", "objects"],
+)
+def test_what_a_header_claims_is_not_believed(tmp_path, content, how):
+    path = tmp_path / "model.npz"
+    with zipfile.ZipFile(path, "w", how) as archive:
+        archive.writestr("C.npy", content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadModel, match="not a model of this course, or cut short"):
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_size_that_only_the_directory_claims(saved):
+    path = saved[0]
+    whole = bytearray(path.read_bytes())
+    entry = whole.index(b"PK\x01\x02")
+    whole[entry + 20 : entry + 28] = (2**31).to_bytes(4, "little") * 2  # both sizes
+    path.write_bytes(whole)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadModel):
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_cut_spliced_and_overwritten_where_it_hurts(saved):
+    """As above, but mostly in the archive's and the arrays' headers, and with pieces lost or added."""
+    path, params, stats = saved
+    whole, rng = path.read_bytes(), random.Random(0)
+    headers = [i for i in range(len(whole)) if whole.startswith((b"PK", b"\x93NUMPY"), i)]
+    for _ in range(500):
+        damaged = bytearray(whole)
+        at = rng.choice(headers) + rng.randrange(120)
+        piece = rng.choice([b"", rng.randbytes(rng.randrange(1, 50)), b"\xff" * 8, bytes(8)])
+        damaged[at : at + rng.choice([0, len(piece), rng.randrange(50)])] = piece
+        path.write_bytes(damaged)
+        try:
+            read = load_model(path)
+        except BadModel as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(torch.equal(a, b) for a, b in zip((*params, *stats), (*read[0], *read[1])))

@@ -1,13 +1,22 @@
 """Each wrong derivation is wrong as it says, and right in all the rest: against PyTorch lines of its own."""
 
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
 import pytest
 import torch
 from conftest import make_batch, make_params
 
+from makemore_bp import load, trial
 from makemore_bp.backward import bn_backward, cross_entropy_backward
 from makemore_bp.model import Params, forward_merged
-from makemore_bp.train_numpy import Step
-from makemore_bp.trial import WRONG
+from makemore_bp.train_numpy import Step, train
+from makemore_bp.trial import WRONG, run_trials
 
 RATE = 0.1
 
@@ -90,3 +99,86 @@ def test_two_steps_follow_the_wrong_gradient(wrong):
     for name, mine, theirs in zip(Params._fields, found, params):
         assert (mine - theirs).norm() <= 1e-12 * theirs.norm(), name
     assert (stats.mean - mean).norm() <= 1e-12 * mean.norm()
+
+
+# --- the trials
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load()
+
+
+def same(one, other):
+    return (
+        all(torch.equal(a, b) for a, b in zip((*one.params, *one.stats), (*other.params, *other.stats)))
+        and list(one.losses) == list(other.losses)
+        and one.diverged is other.diverged is None
+    )
+
+
+def test_neither_order_nor_processes_change_a_trial(data):
+    cases = [("right", 1), ("no mean term", 1), ("dC assigned", 3), ("right", 3)]
+    one = run_trials(data, cases, steps=150, hidden=12, processes=1)
+    two = run_trials(data, cases[::-1], steps=150, hidden=12)
+    assert list(one) == cases and list(two) == cases[::-1]
+    assert all(same(one[case], two[case]) for case in cases)
+    assert not same(one["right", 1], one["right", 3]) and not same(one["right", 1], one["no mean term", 1])
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("name", ["right", *WRONG])
+def test_a_trial_is_what_train_returns(data, name, monkeypatch):
+    monkeypatch.setattr(trial, "_data", data, raising=False)
+    found = trial._with_tensors(trial._run(name, 5, 120, 12))
+    run = train(data, 120, 5, 12, progress=False, step_class=WRONG.get(name, Step))
+    assert same(found, trial.Trial(run.params, run.stats, run.losses, None))
+
+
+class Explodes(Step):
+    def update(self):
+        super().update()
+        self.b2 += np.float32(2e38)  # the second time it overflows
+
+
+def test_a_diverging_trial_is_a_result(data, monkeypatch):
+    monkeypatch.setattr(trial, "_data", data, raising=False)
+    monkeypatch.setitem(WRONG, "explodes", Explodes)
+    found = trial._with_tensors(trial._run("explodes", 5, 250, 12))
+    assert found.params is None and found.stats is None
+    assert len(found.losses) == found.diverged + 1 and found.diverged > 0
+    assert np.isfinite(found.losses[:-1]).all() and not np.isfinite(found.losses[-1])
+
+
+def test_a_trial_cut_short_is_none(data, monkeypatch):
+    monkeypatch.setattr(trial, "_data", data, raising=False)
+    monkeypatch.setattr(trial, "train", lambda *a, **k: train(*a, **k)._replace(finished=False))
+    with pytest.raises(KeyboardInterrupt):
+        trial._run("right", 5, 10, 12)
+
+
+def test_unknown_derivation(data):
+    with pytest.raises(ValueError, match="no derivation is named 'left'"):
+        run_trials(data, [("right", 1), ("left", 1)])
+
+
+SCRIPT = """
+from makemore_bp import load
+from makemore_bp.trial import run_trials
+if __name__ == "__main__":
+    print("ready", flush=True)
+    run_trials(load(), [("right", seed) for seed in range(1, 9)])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
+def test_interrupted_trials_do_not_linger(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    with subprocess.Popen(
+        [sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as script:
+        script.stdout.readline()
+        time.sleep(8)
+        script.send_signal(signal.SIGINT)
+        assert script.wait(20) == -signal.SIGINT  # eight whole runs take minutes

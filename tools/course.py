@@ -68,7 +68,7 @@ def main(arguments=None):
         print(INTERRUPTED, file=sys.stderr)
         return 130
     except OSError as error:
-        return complain(f"{error.filename}: {error.strerror}.")
+        return complain(f"{error.filename or path}: {error.strerror or error}.")
     if failed:
         print(
             f"{failed} of {len(paths)} notebooks failed."
@@ -99,6 +99,10 @@ def run(path):
         nbformat.validate(book)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, ValueError) as error:
         result.failures.append(f"not a notebook: {first_line(error)}")
+        return None, result
+    except (AttributeError, TypeError, KeyError, AssertionError, RecursionError):
+        # what nbformat stumbles over where the JSON is no object, or one of other things
+        result.failures.append("not a notebook: its JSON holds something else.")
         return None, result
     client = NotebookClient(
         book,
