@@ -12,7 +12,7 @@ NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]_*.ipynb))
 NBVAL := --nbval --nbval-sanitize-with tests/sanitize.cfg
 
 .DEFAULT_GOAL := help
-.PHONY: help course lab test test-portable bench notebooks constraints lint clean
+.PHONY: help course lab test test-portable test-teach exercises bench notebooks constraints lint clean
 
 help: ## list what can be made (the default)
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
@@ -31,7 +31,14 @@ test-portable: .venv/.test ## the same as other CPUs and thread counts would run
 
 notebooks: .venv/.lab ## run every notebook and store its outputs
 	@$(PY) tools/course.py --write
+	@$(PY) tools/exercises.py
 	@$(PY) tools/picture.py
+
+exercises: .venv/.lab ## make notebooks/exercises/ from the numbered notebooks
+	@$(PY) tools/exercises.py
+
+test-teach: .venv/.teach ## the exercises as nbgrader's assignments, graded by nbgrader
+	@$(PY) -m pytest -q tests/test_teach.py
 
 bench: .venv/.bench ## time a training step against everything else that can take it
 	@$(PY) benchmarks/bench.py
@@ -71,7 +78,18 @@ VENV := import importlib.util as i; sys = __import__("sys"); sys.exit(None in (i
 	@$(PIP) -e '.[lab,test]'
 	@touch .venv/.lab $@
 
-.venv/.bench: .venv/.made pyproject.toml constraints.txt
+.venv/.exercises: .venv/.lab ## make notebooks/exercises/ from the numbered notebooks
+	@$(PY) tools/exercises.py
+
+test-teach: .venv/.teach ## the exercises as nbgrader's assignments, graded by nbgrader
+	@$(PY) -m pytest -q tests/test_teach.py
+
+bench: .venv/.made pyproject.toml constraints.txt
 	@echo "Installing what the benchmark needs into .venv (once; a few minutes) ..." >&2
 	@$(PIP) -e '.[bench]'
+	@touch $@
+
+.venv/.teach: .venv/.test
+	@echo "Installing nbgrader into .venv (once; a minute) ..." >&2
+	@$(PIP) -e '.[teach]'
 	@touch $@

@@ -164,7 +164,7 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
     return (bngain * bnvar_inv / n) * (
         n * dhpreact  # x itself
         - dhpreact.sum(0)  # through the mean
-        - bnraw * (n / divisor * (dhpreact * bnraw).sum(0))  # through the variance
+        - (n / divisor) * bnraw * (dhpreact * bnraw).sum(0)  # through the variance
     )
 
 

@@ -1,11 +1,16 @@
 """cmp: what it accepts, what it refuses, what it cannot judge, and the sentence it says each time."""
 
+import numpy as np
 import pytest
 import torch
-from conftest import make_pass
+from conftest import make_batch, make_params, make_pass
+from hypothesis import HealthCheck, settings
+from hypothesis import given as given_any
+from hypothesis import strategies as st
 
 from makemore_bp import backward_all, cmp, draw, forward, given, load
 from makemore_bp.backward import bn_backward, cross_entropy_backward
+from makemore_bp.compare import Compare
 from makemore_bp.model import minibatch
 from makemore_bp.rules import GRADIENTS
 
@@ -137,7 +142,8 @@ def test_small_and_huge_gradients_do_not_under_or_overflow():
 
 def test_yours_may_carry_a_graph_or_be_expanded(v):
     assert cmp("h", v.h.grad * torch.ones(1, requires_grad=True), v.h)
-    assert cmp("bndiff2", v.bndiff2.grad[:1].expand(32, -1), v.bndiff2)
+    own = v.bndiff2.grad[:1].clone()
+    assert cmp("bndiff2", own.expand(32, -1), v.bndiff2)
 
 
 def test_true_gradient_of_exact_zeros():
@@ -246,3 +252,308 @@ def test_every_gradient_doubled_or_sign_flipped_is_refused(v):
         assert cmp(name, g.clone(), tensor)
         if name not in zeros:
             assert not cmp(name, 2 * g, tensor) and not cmp(name, -g, tensor) and not cmp(name, 0 * g, tensor)
+
+
+# --- a truth that was copied, or has changed
+
+
+@pytest.mark.parametrize(
+    "yours", [lambda g: g, lambda g: g.view(-1).view_as(g), lambda g: g.detach(), lambda g: g.T.T]
+)
+def test_autograds_own_does_not_count(v, yours, capsys):
+    row = cmp("h", yours(v.h.grad), v.h)
+    assert not row and row.exact and row.approximate is None and "does not count" in row.note
+    assert "| approximate: ?     |" in capsys.readouterr().out
+    yours = yours(v.h.grad)
+    yours += 1  # the truth goes along
+    assert not cmp("h", yours, v.h)
+
+
+def test_a_view_of_another_gradient_does_count(v):
+    assert cmp("emb", v.embcat.grad.view(v.emb.shape), v.emb)
+
+
+def test_a_stale_pass_does_not_judge(v):
+    """The parameters stay the same tensors; their gradients do not."""
+    cmp.watch(v)
+    assert cmp("b1", torch.zeros_like(v.b1), v.b1)
+    for p in (v.C, v.W1, v.b1, v.W2, v.b2, v.bngain, v.bnbias):
+        p.grad = None
+    params = type(make_params())(v.C, v.W1, v.b1, v.W2, v.b2, v.bngain, v.bnbias)
+    forward(params, *make_batch(n=32, seed=9)).loss.backward()
+    assert cmp("b1", torch.zeros_like(v.b1), v.b1).approximate is None
+    assert cmp("W1", v.W1.grad.clone(), v.W1)
+    assert "hand the pass over again" in cmp("W1", 2 * v.W1.grad, v.W1).note
+    v.b2.grad.add_(1)
+    forward(params, *make_batch(n=32, seed=9)).loss.backward()  # adds to what is there
+    assert cmp("b1", torch.zeros_like(v.b1), v.b1).approximate is None
+
+
+def test_watched_before_backward():
+    params, (Xb, Yb) = make_params(), make_batch()
+    v = forward(params, Xb, Yb)
+    cmp.watch(v)
+    assert "loss.backward()" in cmp("b1", torch.zeros_like(v.b1), v.b1).note
+    v.loss.backward()
+    assert cmp("b1", torch.zeros_like(v.b1), v.b1)
+
+
+# --- what a single norm does not see
+
+
+def heavy(dtype=torch.float32):
+    """The course's batch with W2 ten times as large: dcounts reaches over eleven orders of magnitude."""
+    params, g = draw(dtype=dtype)
+    with torch.no_grad():
+        params.W2.mul_(10)
+    data = load()
+    v = forward(params, *minibatch(data.Xtr, data.Ytr, g))
+    v.loss.backward()
+    return v
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_few_large_entries_hide_nothing(dtype, watched):
+    v = heavy(dtype)
+    if watched:
+        cmp.watch(v)
+    wrong = (
+        v.counts_sum_inv * v.probs.grad
+    )  # the path through counts_sum is missing: 26 of 27 entries are wrong
+    row = cmp("counts", wrong.detach(), v.counts)
+    assert not row and row.relative < 1e-3
+    if watched:
+        assert "counts also stands on the right of `counts_sum" in row.cause
+    assert cmp("counts", (wrong + v.counts_sum.grad).detach(), v.counts)
+
+
+def test_hidden_in_a_single_row():
+    v = heavy()
+    cmp.watch(v)
+    yours = v.counts.grad.clone()
+    sizes = yours.norm(dim=1)
+    small = int(sizes.argmin())
+    assert sizes[small] < 1e-6 * sizes.max()
+    yours[small] *= 2
+    row = cmp("counts", yours, v.counts)
+    assert (
+        not row
+        and "hide the others" in row.note
+        and row.entry.startswith(f"the largest difference is at [{small}, ")
+    )
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_fused_form_is_not_refused_where_the_terms_cancel(n, seed):
+    v = make_pass(n=n, hidden=16, dtype=torch.float32, seed=seed)
+    cmp.watch(v)
+    with torch.no_grad():
+        dhprebn = bn_backward(v.hpreact.grad, v.bnraw, v.bngain, v.bnvar_inv)
+        assert cmp("hprebn (fused)", dhprebn, v.hprebn)
+        assert cmp("W1", v.embcat.T @ dhprebn, v.W1) and cmp("b1", dhprebn.sum(0), v.b1)
+        assert not cmp("hprebn (fused)", dhprebn + 1e-3 * v.bnvar_inv * v.bnraw.grad, v.hprebn)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200, 1e-308, 1e300])
+def test_float64_gradients_near_the_ends_of_its_range(size):
+    x = torch.ones(100, dtype=torch.float64, requires_grad=True)
+    (size * x).sum().backward()
+    row = cmp("x", x.grad * (1 + 1e-13), x)
+    assert row and row.relative < 1e-12
+    row = cmp("x", x.grad * 1.01, x)
+    assert not row and row.relative == pytest.approx(0.01, rel=1e-4)
+
+
+def test_eps_left_out_is_always_refused():
+    for seed in range(3):
+        v = make_pass(n=32, hidden=64, dtype=torch.float32, seed=seed)
+        cmp.watch(v)
+        with torch.no_grad():
+            row = cmp("bnvar", -0.5 * v.bnvar**-1.5 * v.bnvar_inv.grad, v.bnvar)
+        assert not row and row.cause.startswith("eps is missing")
+
+
+# --- what cmp says instead of a traceback
+
+
+def test_sentences_instead_of_tracebacks(v, capsys):
+    params = make_params()
+    with pytest.raises(TypeError, match=r"not a Params. .*what forward\(params, Xb, Yb\) returned"):
+        cmp.watch(params)
+    for strange in ([1], None, 3, v.h):
+        with pytest.raises(KeyError, match="is being watched"):
+            given(strange)
+    cmp.watch(v)
+    with pytest.raises(KeyError, match="did you mean 'counts'"):
+        given("cuonts")
+    x = torch.ones(5, 2, requires_grad=True)
+    torch.nn.functional.embedding(torch.tensor([1, 2]), x, sparse=True).sum().backward()
+    assert "sparse" in cmp("x", torch.ones(5, 2), x).note
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    assert "nested" in cmp("h", nested, v.h).note
+    nameless = type("", (), {})()
+    assert "not a tensor but a " in cmp("h", nameless, v.h).note
+    capsys.readouterr()
+    cmp("two\nlines", v.h.grad.clone(), v.h)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_globals_with_the_same_names_but_other_shapes(v):
+    names = dict(
+        vars(v), h=torch.ones(3), bnraw=v.bnraw, embcat=torch.ones(2, 2), probs=7, C=torch.ones(1, 1, 1)
+    )
+    cmp.watch(names)
+    assert cmp("b1", torch.zeros_like(v.b1), v.b1)
+    assert not cmp("W1", 2 * v.W1.grad, v.W1) and not cmp("hprebn", -v.hprebn.grad, v.hprebn)
+
+
+class Odd(torch.Tensor):
+    """A subclass, as some libraries make them."""
+
+
+def anything():
+    shapes = st.sampled_from([(), (0,), (1,), (16,), (1, 16), (32, 16), (16, 32), (32, 16, 1), (32, 1)])
+    dtypes = st.sampled_from(
+        [torch.float32, torch.float64, torch.float16, torch.int64, torch.bool, torch.complex64]
+    )
+    made = st.builds(
+        lambda shape, dtype, how: how(torch.ones(shape).to(dtype)),
+        shapes,
+        dtypes,
+        st.sampled_from(
+            [
+                lambda t: t,
+                lambda t: t * 0,
+                lambda t: t.to("meta"),
+                lambda t: t.to_sparse(),
+                lambda t: t.as_subclass(Odd),
+                lambda t: t.clone().requires_grad_() if t.is_floating_point() else t,
+                lambda t: (t + t).expand(t.shape),
+                lambda t: t / 0 if t.is_floating_point() else t,
+                lambda t: t.numpy(),
+                lambda t: torch.nn.Parameter(t, requires_grad=False),
+            ]
+        ),
+    )
+    plain = st.sampled_from(
+        [None, ..., 3, 2.5, "h", b"", [], (), {}, object(), type, np.ones(3), float("nan"), Odd]
+    )
+    return st.one_of(made, plain)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given_any(
+    yours=anything(),
+    tensor=st.one_of(anything(), st.sampled_from(["h", "b1", "W1", "counts"])),
+    name=st.text(),
+    watched=st.booleans(),
+)
+def test_it_never_raises(yours, tensor, name, watched):
+    cmp.forget()
+    if watched:
+        cmp.watch(PASS)
+    if isinstance(tensor, str) and hasattr(PASS, tensor):
+        tensor = getattr(PASS, tensor)
+    row = cmp(name, yours, tensor)
+    assert not row or row.approximate is True
+    assert "could not be compared" not in row.note
+    assert "\n" not in row.name and str(cmp.ledger())
+
+
+PASS = make_pass(n=32, hidden=16, dtype=torch.float32)
+
+
+# --- the ledger
+
+
+def derive(v, names=GRADIENTS):
+    d = backward_all(v)
+    for name in names:
+        cmp(name, getattr(d, name), getattr(v, name))
+    return d
+
+
+def test_the_score(v, capsys):
+    cmp.watch(v)
+    derive(v, GRADIENTS[:20])
+    cmp("hprebn", 2 * v.hprebn.grad, v.hprebn)
+    cmp("W1", None, v.W1)
+    capsys.readouterr()
+    ledger = cmp.ledger()
+    assert capsys.readouterr().out == str(ledger) + "\n"
+    assert (len(ledger.right), ledger.wrong) == (20, ["hprebn"]) and "W1" in ledger.todo
+    assert str(ledger).splitlines()[0] == "20 right, 1 wrong, 1 to do (20 of 26)" and not ledger
+    assert ledger.missing == ["embcat", "b1", "emb", "C"]
+    derive(v)
+    assert cmp.ledger() and str(cmp.ledger()) == "26 right, 0 wrong, 0 to do (26 of 26)"
+    cmp.watch(v)
+    assert len(cmp.ledger().missing) == 26
+
+
+def test_a_row_of_its_own_name_counts_before_others(v):
+    cmp.watch(v)
+    derive(v)
+    cmp("counts, one use", v.counts_sum_inv.detach() * v.probs.grad, v.counts)
+    cmp("logits (fused)", torch.zeros_like(v.logits), v.logits)
+    cmp("hprebn (n for n - 1)", 2 * v.hprebn.grad, v.hprebn)
+    cmp("h", v.h.grad, v.h)  # copied: no longer right, and not wrong
+    ledger = cmp.ledger()
+    assert ledger.wrong == [] and ledger.todo == ["h"]
+
+
+def test_a_gradient_spoiled_after_it_was_compared(v):
+    cmp.watch(v)
+    dbndiff = v.bndiff.grad.clone()
+    assert cmp("bndiff", dbndiff, v.bndiff)
+    dhprebn = dbndiff
+    dhprebn += v.bnmeani.grad / v.n
+    assert cmp("hprebn", dhprebn, v.hprebn)
+    ledger = cmp.ledger()
+    assert ledger.right == ["hprebn"] and ledger.wrong == ["bndiff"]
+    (change,) = ledger.changed
+    assert change.name == "dbndiff" and change.through == ("dhprebn",)
+    assert "through dhprebn: both are one tensor in memory" in str(ledger)
+
+
+def test_through_a_name_of_the_notebook(v):
+    names = dict(vars(v))
+    cmp.watch(names)
+    names["dnorm_logits"] = v.norm_logits.grad.clone()
+    cmp("norm_logits", names["dnorm_logits"], v.norm_logits)
+    names["dlogits"] = names["dnorm_logits"]
+    names["dlogits"] += 1
+    assert cmp.ledger().changed[0].through == ("dlogits",)
+
+
+def test_a_forward_value_spoiled(v):
+    cmp.watch(v)
+    dcounts = v.counts.detach()  # one tensor in memory
+    dcounts *= 0.5
+    cmp("counts", dcounts, v.counts)
+    change = cmp.ledger().changed[0]
+    assert (change.name, change.through) == ("counts", ("dcounts",)) and "forward value" in change.what
+
+
+def test_a_true_gradient_spoiled(v):
+    cmp.watch(v)
+    dbndiff = v.bndiff.grad
+    dbndiff += 1
+    assert not cmp("bndiff", dbndiff, v.bndiff)
+    assert any(change.name == "bndiff.grad" for change in cmp.ledger().changed)
+
+
+def test_right_in_another_way_is_no_change(v):
+    cmp.watch(v)
+    dlogits = v.norm_logits.grad.clone()
+    cmp("norm_logits", dlogits, v.norm_logits)
+    dlogits += 0 * v.logit_maxes.grad
+    assert cmp.ledger().changed == [] and cmp.ledger().right == ["norm_logits"]
+
+
+def test_two_comparers_do_not_mix(v):
+    other = Compare()
+    other.watch(v)
+    other("h", v.h.grad.clone(), v.h)
+    assert cmp.ledger().right == [] and other.ledger().right == ["h"]

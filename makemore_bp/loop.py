@@ -1,0 +1,189 @@
+"""A check for your own training step: are its gradients the true ones, in the loop too, and does it use them?"""
+
+import torch
+
+from .compare import Compare
+from .ledger import same_memory
+from .model import Params, forward
+
+
+class StepCheck:
+    """Watches a few steps of a training loop that computes its gradients by hand.
+
+        check = StepCheck(parameters)          # [C, W1, b1, W2, b2, bngain, bnbias], or a Params, or a dict
+        for i in range(steps):
+            ix = torch.randint(0, Xtr.shape[0], (32,))
+            Xb, Yb = Xtr[ix], Ytr[ix]
+            check.begin(Xb, Yb)                # before anything is computed
+            ...                                # forward, backward by hand, update
+            check.end(grads, lr)               # grads in the same order as parameters
+        check.report()
+
+    On each step that it watches it computes the true gradients itself, by autograd on copies of the parameters,
+    and compares yours with them by name. It tells a gradient that is wrong from one that belongs to another
+    batch, or to another parameter, or that is autograd's own; and it looks whether each parameter moved by
+    exactly -lr times your gradient.
+
+    parameters: the tensors that the loop updates in place (those, not copies). names: their names, if they are
+    not the lecture's seven. steps: which calls of `begin` to watch. loss: a function of (parameters, Xb, Yb) that
+    returns the loss, if the model is not the course's. The generators of random numbers are left alone.
+    """
+
+    def __init__(self, parameters, names=None, steps=(0, 1, 2, 10, 100, 1000), loss=None):
+        if hasattr(parameters, "_asdict"):
+            parameters = parameters._asdict()
+        if not isinstance(parameters, dict):
+            parameters = list(parameters)
+            names = list(names or Params._fields)
+            if len(names) != len(parameters):
+                raise ValueError(f"{len(parameters)} parameters and {len(names)} names: give names=[...].")
+            parameters = dict(zip(names, parameters))
+        if loss is None and set(parameters) != set(Params._fields):
+            raise ValueError(f"the course's model has {', '.join(Params._fields)}; for another give loss=...")
+        self.parameters, self.steps, self.loss = parameters, set(steps), loss
+        self.step, self.problems, self.watched = -1, [], 0
+        self._truth, self._past = None, []
+
+    def begin(self, Xb, Yb):
+        """Before a step: remember the parameters and compute what their gradients will have to be."""
+        self.step += 1
+        self._truth = None
+        if self.step not in self.steps:
+            return
+        self._copies = {name: p.detach().clone().requires_grad_() for name, p in self.parameters.items()}
+        self._old_grads = {
+            n: (p.grad, p.grad is not None and p.grad._version) for n, p in self.parameters.items()
+        }
+        self._compare = Compare()
+        with torch.enable_grad():
+            if self.loss:
+                self.loss(self._copies, Xb.clone(), Yb.clone()).backward()
+            else:
+                v = forward(Params(**self._copies), Xb.clone(), Yb.clone())
+                v.loss.backward()
+                self._compare.watch(v)
+        self._truth = {name: copy.grad for name, copy in self._copies.items()}
+
+    def end(self, grads, lr):
+        """After the update: compare. grads: a list in the parameters' order, a Params or a dict; lr: a number."""
+        if self._truth is None:
+            return
+        self.watched += 1
+        if hasattr(grads, "_asdict"):
+            grads = grads._asdict()
+        if not isinstance(grads, dict):
+            grads = list(grads)
+            if len(grads) != len(self.parameters):
+                self._say(
+                    "",
+                    f"{len(grads)} gradients for {len(self.parameters)} parameters: zip drops what is over.",
+                )
+            grads = dict(zip(self.parameters, grads))
+        agree = {(a, b): self._agrees(grads[a], b) for a in grads for b in self._truth}
+        for name in self.parameters:
+            problem = self._gradient(name, grads, agree) or self._movement(name, grads.get(name), lr)
+            if problem:
+                self._say(name, problem)
+        self._past.append((self.step, self._truth, {n: _copy(g) for n, g in grads.items()}))
+        self._truth = None
+
+    def report(self):
+        """Print what was found; True if nothing was, and at least one step was watched."""
+        print(self)
+        return bool(self)
+
+    def __bool__(self):
+        return bool(self.watched) and not self.problems
+
+    def __str__(self):
+        if not self.watched:
+            return "no step was watched: call begin(Xb, Yb) and end(grads, lr) in the loop."
+        head = f"{self.watched} step{'s' * (self.watched > 1)} watched: "
+        if not self.problems:
+            return head + "every gradient is the true one, and the parameters moved by -lr times it."
+        lines, first = [], {}
+        for step, name, text in self.problems:  # each sentence once, with the steps it was true of
+            first.setdefault((name, text), []).append(step)
+        for (name, text), steps in first.items():
+            lines.append(f"    {'d' + name + ', ' if name else ''}step {', '.join(map(str, steps))}: {text}")
+        return "\n".join([head + "something is wrong.", *lines])
+
+    __repr__ = __str__
+
+    def _say(self, name, text):
+        self.problems.append((self.step, name, text))
+
+    def _row(self, name, gradient):
+        return self._compare._row(name, gradient, self._copies[name])
+
+    def _agrees(self, gradient, name):
+        return isinstance(gradient, torch.Tensor) and bool(self._row(name, gradient))
+
+    def _gradient(self, name, grads, agree):
+        """What is wrong with one gradient, or None."""
+        if name not in grads:
+            return "there is none."
+        mine, p = grads[name], self.parameters[name]
+        if isinstance(mine, torch.Tensor) and p.grad is not None and same_memory(mine, p.grad):
+            return f"it is {name}.grad, autograd's own, not one of yours."
+        row = self._row(name, mine)
+        if row:
+            return None
+        for other in self._truth:
+            if other != name and agree.get((name, other)) and other not in ("b1",):
+                both = agree.get((other, name))
+                return f"it is d{other}: {'the two have changed places' if both else 'the order does not match'}."
+        for step, truths, before in reversed(self._past):
+            if isinstance(mine, torch.Tensor) and _same(mine, before.get(name)):
+                return f"it has not changed since step {step}: it is not computed in the loop (a mistyped name?)."
+            copy = self._copies[name]
+            copy.grad, now = truths[name], copy.grad
+            stale = Compare()._row("earlier", mine, copy)
+            copy.grad = now
+            if stale:
+                return f"it belongs to the batch of step {step}, not to this one."
+        return row.note if row.maxdiff is None else row.cause or row.entry or row.note
+
+    def _movement(self, name, gradient, lr):
+        """Whether the parameter moved by -lr times the gradient; a sentence if not."""
+        p, old = self.parameters[name].detach(), self._copies[name].detach()
+        if not isinstance(gradient, torch.Tensor) or gradient.shape != p.shape:
+            return None
+        moved, g = p - old, gradient.detach()
+        p_grad, before = self.parameters[name].grad, self._old_grads[name]
+        if p_grad is not None and not _is_step(p, old, g, lr, exactly=True):
+            fresh = p_grad is not before[0] or p_grad._version != before[1]
+            if fresh and _is_step(p, old, p_grad, lr, exactly=True) and not torch.equal(g, p_grad):
+                return (
+                    f"the gradient is right, but {name} moved by {name}.grad: the update does not use yours."
+                )
+        if _is_step(p, old, g, lr):
+            return None
+        if not moved.any():
+            return f"{name} did not move." if g.any() else None
+        if _is_step(p, old, g, -lr):
+            return f"{name} moved uphill, by +lr times its gradient."
+        for other, copy in self._copies.items():
+            if other != name and copy.shape == p.shape and _is_step(p, old, copy.grad, lr):
+                return f"{name} moved by d{other}: the order of the update does not match."
+        rate = ((moved.double() * g.double()).sum() / (g.double() ** 2).sum()).item()
+        if _is_step(p, old, g, -float(f"{rate:.3g}")):
+            return f"{name} moved by {rate:.3g} times its gradient, and lr is {lr:.3g}."
+        return f"{name} did not move by -lr times its gradient."
+
+
+def _is_step(p, old, gradient, lr, exactly=False):
+    """Whether p = old - lr * gradient, up to its rounding (exactly: to the last bit, however it is written)."""
+    forms = (old - lr * gradient, old + -lr * gradient, torch.sub(old, gradient, alpha=lr))
+    if exactly:
+        return any(torch.equal(p, form) for form in forms)
+    rounding = 4 * torch.finfo(p.dtype).eps * torch.maximum(old.abs(), (lr * gradient).abs())
+    return bool(((p - forms[0]).abs() <= rounding).all())
+
+
+def _copy(gradient):
+    return gradient.detach().clone() if isinstance(gradient, torch.Tensor) else gradient
+
+
+def _same(a, b):
+    return isinstance(b, torch.Tensor) and a.shape == b.shape and torch.equal(a, b)
