@@ -24,7 +24,7 @@ lab: .venv/.lab ## open JupyterLab at the first notebook
 	@$(PY) -m jupyterlab $(firstword $(NOTEBOOKS))
 
 test: .venv/.test ## the unit tests, and every notebook compared with its stored outputs
-	@$(PY) -m pytest -q $(NBVAL) tests $(NOTEBOOKS)
+	@$(PY) -m pytest -q -n 2 --dist loadfile $(NBVAL) tests $(NOTEBOOKS)
 
 test-portable: .venv/.test ## the same as other CPUs and thread counts would run it (QUICK=1: no slow notebooks)
 	@$(PY) tools/portable.py $(if $(QUICK),--quick)

@@ -163,22 +163,18 @@ def imports(rounds=5):
 
 
 def memory():
-    """The peak of a NumPy run beyond what the imports and the data take."""
+    """How much a NumPy run, its data included, adds to the peak of memory that the imports have reached."""
     try:
         import resource  # noqa: F401
-
-        import psutil  # noqa: F401
-    except ImportError as error:
-        return print(f"Memory is not measured: {error.name} is not there.")
-    unit = 1 if sys.platform == "darwin" else 2**10
-    beyond = _in_a_new_process(
-        "import psutil, resource; from makemore_bp import load, train_numpy; "
-        "before = psutil.Process().memory_info().rss; train_numpy.train(load(), 2000, progress=False); "
-        f"print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * {unit} - before)"
+    except ImportError:
+        return print("Memory is not measured here: Windows has no resource usage to ask for.")
+    peak = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
+    added = _in_a_new_process(
+        f"import resource; from makemore_bp import load, train_numpy; before = {peak}; "
+        f"train_numpy.train(load(), 2000, progress=False); print({peak} - before)"
     )
-    print(
-        f"A NumPy run, its data included, takes {int(beyond) / 2**20:.0f} MB at its peak beyond the imports."
-    )
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    print(f"A NumPy run, its data included, adds {int(added) / unit:.0f} MB to the peak of the imports.")
 
 
 def _in_a_new_process(program):

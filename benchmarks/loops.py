@@ -296,15 +296,15 @@ class InC(Blocks):
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if not compiler:
             raise Missing("there is no C compiler")
-        self.folder = tempfile.TemporaryDirectory()  # kept for as long as its library is in use
-        library = Path(self.folder.name, "step.so")
-        command = [compiler, *self.flags, "-shared", "-fPIC", f"-DN={N}", f"-DH={self.hidden}", "-o", library]
-        built = subprocess.run(
-            [*command, Path(__file__).with_name("step.c"), "-lm"], capture_output=True, text=True
-        )
-        if built.returncode:
-            raise Missing(f"{compiler} does not build it ({built.stderr.strip().splitlines()[-1]})")
-        self.program = ctypes.CDLL(str(library)).steps
+        # a library in use may be removed, but for Windows, which keeps it
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            library = Path(folder, "step.so")
+            command = [compiler, *self.flags, "-shared", "-fPIC", f"-DN={N}", f"-DH={self.hidden}"]
+            command += ["-o", library, Path(__file__).with_name("step.c"), "-lm"]
+            built = subprocess.run(command, capture_output=True, text=True)
+            if built.returncode:
+                raise Missing(f"{compiler} does not build it ({built.stderr.strip().splitlines()[-1]})")
+            self.program = ctypes.CDLL(str(library)).steps
         self.program.restype = None
 
     def start(self):

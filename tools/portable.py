@@ -26,6 +26,8 @@ PATHS = {
     "avx2": ("avx2", "fma3"),
     "avx512": ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "fma3"),
 }
+# what does not depend on the CPU, and takes long
+SAME_EVERYWHERE = ("teach", "damage", "book", "browser", "packaging")
 
 
 def main():
@@ -68,6 +70,8 @@ def run(path, threads, notebooks):
         "MKL_NUM_THREADS": str(threads),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-n", "2", "--dist", "loadfile"]
+    command += [f"--ignore=tests/test_{name}.py" for name in SAME_EVERYWHERE]
     command += ["--nbval", "--nbval-sanitize-with", "tests/sanitize.cfg", "tests", *notebooks]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8"
