@@ -24,7 +24,8 @@ INTRO = """\
 > **Exercises.** This is notebook {number} without its answers. Where a cell ends in `...`, write the line and run the
 > cell: `cmp` says whether it is right, and if not, what is wrong with it. Each exercise begins from the true gradients
 > it needs, so each can be done alone. `hint("{first}")` gives a hint, and one more at each call; `answer("{first}")`
-> the line. The worked notebook is [{path}](../{path}).\
+> the line. Questions without a cell are for paper. Where the text speaks of a picture or a section that is not here, it
+> is in the worked notebook, [{path}](../{path}).\
 """
 OUTRO = "## How many stand?"
 
