@@ -2,6 +2,7 @@
 #   make course PYTHON=python3.12     where `python3` is an older one
 
 PYTHON ?= python3
+REPOSITORY ?= # https://github.com/OWNER/NAME: where the book's links to files and to the repository lead
 ifeq ($(OS),Windows_NT)
 PY := .venv/Scripts/python
 else
@@ -12,7 +13,7 @@ NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]_*.ipynb))
 NBVAL := --nbval --nbval-sanitize-with tests/sanitize.cfg
 
 .DEFAULT_GOAL := help
-.PHONY: help course lab test test-portable test-teach exercises bench notebooks constraints lint clean
+.PHONY: help course lab test test-portable test-teach test-book exercises book bench notebooks constraints lint clean
 
 help: ## list what can be made (the default)
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
@@ -40,6 +41,12 @@ exercises: .venv/.lab ## make notebooks/exercises/ from the numbered notebooks
 test-teach: .venv/.teach ## the exercises as nbgrader's assignments, graded by nbgrader
 	@$(PY) -m pytest -q tests/test_teach.py
 
+book: .venv/.docs node_modules/.package-lock.json ## build the web pages (build/book/index.html) from the stored outputs
+	@REPOSITORY=$(REPOSITORY) $(PY) tools/book.py
+
+test-book: .venv/.docs .venv/.test node_modules/.package-lock.json ## the book and JupyterLab in a browser (a Chromium)
+	@$(PY) -m pytest -q -n 2 --dist loadfile tests/test_book.py tests/test_browser.py
+
 bench: .venv/.bench ## time a training step against everything else that can take it
 	@$(PY) benchmarks/bench.py
 
@@ -50,7 +57,7 @@ lint: .venv/.test ## ruff's checks and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 
 clean: ## remove what was made here, .venv too
-	@rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv build node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
@@ -78,13 +85,7 @@ VENV := import importlib.util as i; sys = __import__("sys"); sys.exit(None in (i
 	@$(PIP) -e '.[lab,test]'
 	@touch .venv/.lab $@
 
-.venv/.exercises: .venv/.lab ## make notebooks/exercises/ from the numbered notebooks
-	@$(PY) tools/exercises.py
-
-test-teach: .venv/.teach ## the exercises as nbgrader's assignments, graded by nbgrader
-	@$(PY) -m pytest -q tests/test_teach.py
-
-bench: .venv/.made pyproject.toml constraints.txt
+.venv/.bench: .venv/.made pyproject.toml constraints.txt
 	@echo "Installing what the benchmark needs into .venv (once; a few minutes) ..." >&2
 	@$(PIP) -e '.[bench]'
 	@touch $@
@@ -92,4 +93,15 @@ bench: .venv/.made pyproject.toml constraints.txt
 .venv/.teach: .venv/.test
 	@echo "Installing nbgrader into .venv (once; a minute) ..." >&2
 	@$(PIP) -e '.[teach]'
+	@touch $@
+
+.venv/.docs: .venv/.lab
+	@echo "Installing what the book needs into .venv (once; a minute) ..." >&2
+	@$(PIP) -e '.[lab,docs]'
+	@touch $@
+
+# npm writes this file last. It brings MathJax, which draws the book's formulas.
+node_modules/.package-lock.json: package-lock.json
+	@command -v npm >/dev/null || { echo "There is no npm, from which the book takes MathJax: install Node.js (on Debian and Ubuntu: apt install npm)." >&2; exit 1; }
+	@npm ci --silent --no-audit --no-fund
 	@touch $@
