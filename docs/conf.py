@@ -11,7 +11,8 @@ import book  # noqa: E402
 from docutils import nodes  # noqa: E402
 
 project = "Backpropagation by hand"
-author = copyright = "the course's authors"
+author = "makemore_bp contributors"
+highlight_language = "none"  # of the README's blocks that name none; notebooks name their own
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_static"]
 
@@ -24,18 +25,21 @@ mathjax_path = "mathjax/tex-chtml.js"  # in _static, where tools/book.py has lai
 
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True  # as they stand in the source: a path would be this machine's
 add_module_names = False
 
 html_theme = "sphinx_book_theme"
 html_title = project
 html_static_path = [str(ROOT / "docs" / "_static"), str(book.SOURCE / "_static")]
 html_css_files = ["book.css"]
+html_favicon = str(ROOT / "docs" / "_static" / "icon.svg")
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system says, until one is chosen
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {
     "home_page_in_toc": True,
     "show_toc_level": 2,
-    "use_download_button": True,
+    "navbar_persistent": [],  # a second search field, above the first
     # a button to the repository, as soon as there is an address
     **({"repository_url": book.REPOSITORY, "use_repository_button": True} if book.REPOSITORY else {}),
 }

@@ -104,7 +104,7 @@ class Search:
             return
         scale = ((y * t).sum() / (t * t).sum()).item()
         if y.numel() > 1 and self.fits(scale * t):
-            self.add(1, self._every_entry(scale))
+            self.add(1, self.every_entry(scale))
         offset = y - t
         if y.numel() > 2 and offset.any() and fits(offset, offset.mean().expand_as(offset), 1e-3):
             amount = _figure(offset.mean().item())
@@ -114,7 +114,7 @@ class Search:
         if y.dim() > 1 and y.shape[0] > 1 and self.fits(t.flip(0)):
             self.add(1, "the rows stand in reverse order.")
 
-    def _every_entry(self, scale, place=""):
+    def every_entry(self, scale, place=""):
         times = self.times(scale)
         if times == "-1 times":
             return f"the sign is wrong in every entry.{place}"
@@ -246,7 +246,7 @@ class Search:
             for axis in axes if len(terms) == 1 else ():
                 if abs(counts[0] * self.known.size[axis] - 1) < 1e-9:
                     place = f" Was it a mean over the {AXIS[axis]} axis, where a sum belongs?"
-            return self._every_entry(counts[0], place)
+            return self.every_entry(counts[0], place)
         if 0 in counts and set(counts) <= {0, 1} and not fused:
             there = " and ".join(t.through for t, c in zip(terms, counts) if c)
             missing = [t.through for t, c in zip(terms, counts) if not c]
@@ -276,7 +276,7 @@ class Search:
             return f"it is divided by {base}, where it should be multiplied"
         if right == -1 and power == 1:
             return f"it is multiplied by {base}, where it should be divided"
-        return f"the exponent of {base} is not {power:g}"
+        return f"the exponent of {base} in the backward line is not {power:g}"
 
     def changes(self, term):
         """Changed versions of a term: (rank, sentence, pairs (axes, tensor))."""

@@ -5,12 +5,13 @@ Where it is not, `cmp` says what is wrong (causes.py), or shows the entry with t
 
 import difflib
 import math
+import weakref
 from types import SimpleNamespace
 
 import torch
 
 from .causes import Search, largest
-from .ledger import Entry, Ledger, same_memory
+from .ledger import Entry, Ledger, same_memory, same_values
 from .rules import STEPS
 from .terms import Known, wide
 
@@ -21,6 +22,7 @@ TOLERANCE = {
 ROWS = 10  # a single row may be off by so many tolerances of what flows into it (measured: 2 in float32)
 # gradients of one example each, on the way to which nothing cancels: judged row by row, and by their own size
 OWN_ROWS = ("logprobs", "probs", "counts_sum_inv", "counts_sum", "counts")
+_MISSING = object()
 SMALL = 8  # with fewer rows or units sums may cancel by chance, and what is left is no measure
 
 
@@ -29,14 +31,15 @@ class Row:
 
     Fields: name, exact, approximate (the verdict; None: cannot be judged, or does not count), maxdiff, relative
     (‖yours − true‖/‖true‖; both None where no comparison was possible), note (a sentence on how it was judged),
-    cause (what is wrong, where that is known) and entry (the largest difference); sentences that are not there
-    are "".
+    cause (what is wrong, where that is known), entry (the largest difference) and blind (its true value is zero,
+    whatever the batch, so that a sign or a factor cannot be seen); sentences that are not there are "".
     """
 
     def __init__(self, name, exact=False, approximate=False, maxdiff=None, relative=None, note=""):
         self.name, self.exact, self.approximate = name, exact, approximate
         self.maxdiff, self.relative, self.note = maxdiff, relative, note
         self.cause = self.entry = ""
+        self.blind = False
 
     def __bool__(self):
         return self.approximate is True
@@ -60,6 +63,7 @@ class Compare:
     """Callable as cmp(name, yours, tensor): compare your gradient with tensor.grad and print a row."""
 
     def __init__(self):
+        self._handed_out = {}  # by name, weak references to what `given` returned
         self.forget()
 
     def forget(self):
@@ -102,10 +106,18 @@ class Compare:
         truth, problem = _truth(tensor)
         if problem:
             raise ValueError(problem)
-        return truth.clone()
+        copy = truth.clone()
+        alive = [r for r in self._handed_out.get(name, []) if r() is not None]
+        self._handed_out[name] = [*alive, weakref.ref(copy)]
+        return copy
 
-    def __call__(self, name, yours, tensor):
-        """Compare `yours` with `tensor.grad`; print the row and return it (a `Row`). Raises nothing."""
+    def __call__(self, name, yours, tensor=_MISSING):
+        """Compare `yours` with `tensor.grad`; print the row and return it (a `Row`). Raises nothing.
+
+        Without `tensor`, the watched value that bears the name is taken.
+        """
+        if tensor is _MISSING and isinstance(name, str):
+            tensor = self._pass.get(_first(name), _MISSING)
         row = self._row(name, yours, tensor)
         print(row)
         known_as = self._known_as(tensor)
@@ -113,14 +125,15 @@ class Compare:
         self._entries[known_as, row.name] = Entry(known_as, row.name, yours, tensor, row)
         return row
 
-    def ledger(self):
+    def ledger(self, names=None):
         """Compare once more all that was compared since the last `watch` or `forget`; print and return a `Ledger`.
 
         It counts how many of the 26 are right, wrong and still to do, and says which values have changed since
-        their row was printed (or, forward values, since `watch`) and through which other name.
+        their row was printed (or, forward values, since `watch`) and through which other name. names: a list of
+        those that the score is to run over; what is missing of them counts as to do. Raises ValueError for others.
         """
         ledger = Ledger(
-            self._entries.values(), self._row, self._pass, self._before, self._truths, self._names
+            self._entries.values(), self._row, self._pass, self._before, self._truths, self._names, names
         )
         print(ledger)
         return ledger
@@ -139,7 +152,7 @@ class Compare:
             return Row(name, note=f"the two could not be compared ({type(error).__name__}: {why}).")
 
     def _judge(self, name, yours, tensor):
-        problem = _unusable(yours, tensor)
+        problem = _unusable(yours, tensor) or self._swapped(yours, tensor)
         if problem:
             return Row(name, note=problem)
         truth, problem = _truth(tensor)
@@ -150,10 +163,13 @@ class Compare:
             return Row(name, torch.equal(yours, truth), None, note=_ALIAS)
         self._look()
         known_as = self._known_as(tensor)
+        # only while it is the true one: what was written over it since is the reader's, and judged
+        if self._was_given(known_as, yours) and same_values(yours, truth):
+            return Row(name, True, None, note=_GIVEN.format(known_as))
         fresh = self._fresh(known_as)
         known = self._known if fresh else None
         flow = known and known.flow(known_as)
-        called = known_as or name.split()[0].strip(",(") if name.split() else ""
+        called = known_as or _first(name)
         zero = flow is not None and self._is_zero(known_as, truth, flow)
         problem = _mismatch(yours, truth)
         if problem:
@@ -170,6 +186,7 @@ class Compare:
             row.note = "relative to what flows into it, since its true value is zero"
             two_rows = known.size.get("n") == 2 and known_as != "logit_maxes"
             row.note += " up to eps." if two_rows else "."
+            row.blind = known_as in _ZERO
         if known and not row and self._cancels(known, known_as, difference, truth.dtype):
             row.approximate = True
             row.note = row.note or "its terms cancel here, so it is held against their size, not its own."
@@ -218,6 +235,16 @@ class Compare:
 
     def _known_as(self, tensor):
         return next((known for known, t in self._pass.items() if t is tensor), None)
+
+    def _swapped(self, yours, tensor):
+        """A sentence if the forward value stands where the gradient belongs, else None."""
+        if self._known_as(tensor) or _keeps(tensor):
+            return None
+        carries = yours.requires_grad and not tensor.requires_grad
+        return _ORDER if self._known_as(yours) or _keeps(yours) or carries else None
+
+    def _was_given(self, name, yours):
+        return any(same_memory(yours, r()) for r in self._handed_out.get(name, []))
 
     def _look(self):
         """Remember the true gradients once they are all there, with what the pass was at that moment."""
@@ -271,6 +298,14 @@ class Compare:
         return apart.reshape(truth.shape) if apart.any() else None
 
 
+_ORDER = (
+    "the order is cmp(name, yours, tensor): your gradient comes second, and third the forward value, "
+    "one that requires a gradient."
+)
+_GIVEN = (
+    "this is what given({!r}) handed out, the true gradient itself: a copy proves nothing, so it does not count. "
+    "Start from given() of the gradients before it."
+)
 _ZERO = ("logit_maxes", "b1")  # true value zero, whatever the batch
 _BEFORE_BATCHNORM = ("hprebn", "embcat", "W1", "emb", "C")  # for n = 2
 _ALIAS = (
@@ -286,6 +321,15 @@ def _relative(difference, reference):
         return math.inf if difference.any() else 0.0
     scale = math.ldexp(1.0, -max(min(math.frexp(top)[1], 1000), -1000))
     return ((difference * scale).norm() / (reference * scale).norm()).item()
+
+
+def _first(label):
+    """The name that a label begins with: counts of "counts, one use"."""
+    return label.split()[0].strip(",(") if label.split() else ""
+
+
+def _keeps(tensor):
+    return tensor.requires_grad and (tensor.is_leaf or tensor.retains_grad)
 
 
 def _plain(value):
@@ -304,6 +348,8 @@ def _unusable(yours, tensor):
         return "to do: nothing to compare yet."
     if not isinstance(yours, torch.Tensor):
         return f"yours is not a tensor but {_a(type(yours).__name__)}."
+    if tensor is _MISSING:
+        return 'a third argument is missing: the forward value, as in cmp("W1", dW1, W1); or hand the pass over with cmp.watch(v).'
     if not isinstance(tensor, torch.Tensor):
         return f"the third argument is {_a(type(tensor).__name__)}; give the forward value whose gradient this is, a tensor."
     if yours.is_nested or tensor.is_nested:

@@ -1,6 +1,7 @@
 """hint("counts") gives one hint more at each call, answer("counts") the line. Both print, and know of every exercise."""
 
 import difflib
+import re
 import tomllib
 from importlib import resources
 from typing import NamedTuple
@@ -32,6 +33,7 @@ EXERCISES = {
         resources.files(__package__).joinpath("exercises.toml").read_text(encoding="utf-8")
     ).items()
 }
+_spelt = {name.lower(): name for name in EXERCISES}
 _given = {}  # how many hints of each exercise were given
 
 
@@ -40,12 +42,13 @@ def _known(name):
         return print(
             f'Name the exercise as a string, hint("counts") say; this is of type {type(name).__name__}.'
         )
-    name = name.strip()
-    for candidate in (name, name.removeprefix("d")):
-        if candidate in EXERCISES:
-            return EXERCISES[candidate]
-    near = difflib.get_close_matches(name, EXERCISES, 1, cutoff=0)[0]
-    return print(f'There is no exercise "{name}". Did you mean "{near}"?')
+    # as cmp's rows have it, "hprebn (fused)", and in any case
+    plain = re.sub(r"\W+", "_", name.lower()).strip("_")
+    for candidate in (plain, plain.removeprefix("d")):
+        if candidate in _spelt:
+            return EXERCISES[_spelt[candidate]]
+    near = _spelt[difflib.get_close_matches(plain, _spelt, 1, cutoff=0)[0]]
+    return print(f'There is no exercise "{name.strip()}". Did you mean "{near}"?')
 
 
 def hint(name):

@@ -52,15 +52,19 @@ class Change(NamedTuple):
 
 
 class Ledger:
-    """The score. True when all 26 are right.
+    """The score. True when all 26 are right, or all of `names` where those are given.
 
-    right, wrong, todo: names of the 26 that were compared (todo: with nothing, or with a copy); missing: those that
-    were not; changed: a list of `Change`.
+    right, wrong, todo: names of these that were compared (todo: with nothing, or with a copy); missing: those that
+    were not; changed: a list of `Change`; blind: names of the right ones whose true value is zero.
     """
 
-    def __init__(self, entries, judge, watched, before, truths, names):
+    def __init__(self, entries, judge, watched, before, truths, values, names=None):
         entries = list(entries)
-        self._entries, self._names = entries, names
+        names = names.split() if isinstance(names, str) else names and list(names)
+        if strange := [str(name) for name in names or () if name not in GRADIENTS]:
+            raise ValueError(f"the ledger knows the 26 gradients by name, and not {', '.join(strange)}.")
+        self._entries, self._values, self._chosen = entries, values, names is not None
+        self._of = [name for name in GRADIENTS if names is None or name in names]
         self.changed, status = [], {}
         for e in entries:
             row = e.row
@@ -75,7 +79,7 @@ class Ledger:
             # the row that bears the gradient's own name counts, before "logits (fused)", before "counts, one use"
             rank = 2 if e.label == e.gradient else 1 if "fused" in e.label else 0
             if rank >= status.get(e.gradient, (0, ""))[0]:
-                status[e.gradient] = rank, verdict
+                status[e.gradient] = rank, verdict, bool(row and row.blind)
         for name, then in before.items():
             if not same_values(watched[name].detach(), then):
                 self.changed.append(
@@ -89,11 +93,12 @@ class Ledger:
             ):
                 through = self._through(gradient, name)
                 self.changed.append(Change(f"{name}.grad", "the true gradient, since cmp.watch", through))
-        of_26 = {name: status[name][1] if name in status else "missing" for name in GRADIENTS}
+        found = {name: status[name][1] if name in status else "missing" for name in self._of}
         self.right, self.wrong, self.todo, self.missing = (
-            [name for name in GRADIENTS if of_26[name] == kind]
+            [name for name in self._of if found[name] == kind]
             for kind in ("right", "wrong", "todo", "missing")
         )
+        self.blind = [name for name in self.right if status[name][2]]
 
     def _through(self, tensor, own, d="d"):
         """Other names for the memory of `tensor`: gradients compared, or what a dict handed to watch holds now."""
@@ -102,7 +107,7 @@ class Ledger:
             for e in self._entries
             if "d" + e.gradient != d + own and same_memory(e.yours, tensor)
         ]
-        for name, value in list(self._names.items()):
+        for name, value in list(self._values.items()):
             if (
                 isinstance(name, str)
                 and not name.startswith("_")
@@ -113,13 +118,18 @@ class Ledger:
         return tuple(dict.fromkeys(found))
 
     def __bool__(self):
-        return len(self.right) == len(GRADIENTS)
+        return len(self.right) == len(self._of) > 0
 
     def __str__(self):
-        head = f"{len(self.right)} right, {len(self.wrong)} wrong, {len(self.todo)} to do"
-        lines = [f"{head} ({len(self.right)} of {len(GRADIENTS)})"]
-        for kind, names in ("wrong", self.wrong), ("to do", self.todo):
+        todo = [n for n in self._of if n in self.todo or self._chosen and n in self.missing]
+        head = f"{len(self.right)} right, {len(self.wrong)} wrong, {len(todo)} to do"
+        lines = [f"{head} ({len(self.right)} of {len(self._of)})"]
+        for kind, names in ("wrong", self.wrong), ("to do", todo):
             lines += [f"    {kind}: {' '.join(names)}"] if names else []
+        if self.blind:
+            them = "them" if len(self.blind) > 1 else "it"
+            what = f"true value zero, so a sign or a factor can't be seen in {them}"
+            lines.append(f"    ({', '.join(self.blind)}: {what})")
         lines += [f"    changed: {change}" for change in self.changed]
         return "\n".join(lines)
 

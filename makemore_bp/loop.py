@@ -2,7 +2,7 @@
 
 import torch
 
-from .compare import Compare
+from .compare import TOLERANCE, Compare
 from .ledger import same_memory
 from .model import Params, forward
 
@@ -16,7 +16,7 @@ class StepCheck:
             Xb, Yb = Xtr[ix], Ytr[ix]
             check.begin(Xb, Yb)                # before anything is computed
             ...                                # forward, backward by hand, update
-            check.end(grads, lr)               # grads in the same order as parameters
+            check.end(grads, lr)               # grads in the same order as parameters; loss=yours if you have it
         check.report()
 
     On each step that it watches it computes the true gradients itself, by autograd on copies of the parameters,
@@ -57,15 +57,22 @@ class StepCheck:
         self._compare = Compare()
         with torch.enable_grad():
             if self.loss:
-                self.loss(self._copies, Xb.clone(), Yb.clone()).backward()
+                loss = self.loss(self._copies, Xb.clone(), Yb.clone())
+                loss.backward()
             else:
                 v = forward(Params(**self._copies), Xb.clone(), Yb.clone())
-                v.loss.backward()
+                loss = v.loss
+                loss.backward()
                 self._compare.watch(v)
+            self._true_loss = loss.detach()
         self._truth = {name: copy.grad for name, copy in self._copies.items()}
 
-    def end(self, grads, lr):
-        """After the update: compare. grads: a list in the parameters' order, a Params or a dict; lr: a number."""
+    def end(self, grads, lr, loss=None):
+        """After the update: compare.
+
+        grads: a list in the parameters' order, a Params or a dict; lr: a number; loss: your own loss of this step
+        (a number or a tensor), which is compared first.
+        """
         if self._truth is None:
             return
         self.watched += 1
@@ -80,10 +87,17 @@ class StepCheck:
                 )
             grads = dict(zip(self.parameters, grads))
         agree = {(a, b): self._agrees(grads[a], b) for a in grads for b in self._truth}
-        for name in self.parameters:
-            problem = self._gradient(name, grads, agree) or self._movement(name, grads.get(name), lr)
+        self._off = {}
+        problems = {name: self._gradient(name, grads, agree) for name in self.parameters}
+        at_once, closing = self._together(problems, loss)
+        for name, problem in problems.items():
+            if at_once and self._off.get(name) is False:
+                continue  # the closing line stands for it
+            problem = problem or self._movement(name, grads.get(name), lr)
             if problem:
                 self._say(name, problem)
+        if closing:
+            self._say("", closing)
         self._past.append((self.step, self._truth, {n: _copy(g) for n, g in grads.items()}))
         self._truth = None
 
@@ -142,7 +156,46 @@ class StepCheck:
             copy.grad = now
             if stale:
                 return f"it belongs to the batch of step {step}, not to this one."
-        return row.note if row.maxdiff is None else row.cause or row.entry or row.note
+        if row.maxdiff is None:
+            return row.note
+        self._off[name] = bool(row.cause)  # whether it is known what is wrong
+        return row.cause or row.entry or row.note
+
+    def _together(self, problems, loss):
+        """What the gradients tell together: (whether they are off at once, a closing sentence or "")."""
+        wrong = {name for name, problem in problems.items() if problem}
+        # db1 is about zero whatever came before, so it says nothing
+        zero = () if self.loss else ("b1",)
+        others = {name for name in self.parameters if name not in zero}
+        plain = wrong == self._off.keys()  # none stale, swapped, copied or of another shape
+        theirs = "the loss=... that StepCheck was given"
+        if loss is not None and not self._same_loss(loss):
+            where = theirs if self.loss else f"the course's ({_COURSE})"
+            mine, true = _number(loss), _number(self._true_loss)
+            text = f"your loss is {mine:.6g} and should be {true:.6g}: the forward pass, or the loss, is not {where}."
+            return plain and others <= wrong, text
+        if not plain or all(self._off.values()):  # nothing is off, or each sentence already says why
+            return False, ""
+        if others <= wrong and len(others) > 1:
+            if loss is not None:
+                first = "" if self.loss else ", so look between the loss and logits"
+                return True, f"Many are off at once, and the loss is right{first}."
+            where = theirs if self.loss else f"the course's ({_COURSE})"
+            return True, f"Many are off at once: is the forward pass, or the loss, {where}?"
+        if self.loss:
+            return False, ""
+        right = []
+        for (place, names), (after, _) in zip(_STAGES, _STAGES[1:]):
+            right += names
+            later = others - set(right)
+            if not wrong & set(right) and later and later <= wrong:
+                *most, last = [f"d{name}" for name in right]
+                return False, f"{', '.join(most)} and {last} are right, so look between {place} and {after}."
+        return False, ""
+
+    def _same_loss(self, loss):
+        mine, true = _number(loss), _number(self._true_loss)
+        return abs(mine - true) <= 10 * TOLERANCE.get(self._true_loss.dtype, 1e-6) * max(1.0, abs(true))
 
     def _movement(self, name, gradient, lr):
         """Whether the parameter moved by -lr times the gradient; a sentence if not."""
@@ -172,6 +225,16 @@ class StepCheck:
         return f"{name} did not move by -lr times its gradient."
 
 
+_COURSE = "unbiased variance, eps, mean over the batch"
+# on the way back: a value, and the parameters whose gradients follow from its own
+_STAGES = (
+    ("logits", ["W2", "b2"]),
+    ("hpreact", ["bngain", "bnbias"]),
+    ("hprebn", ["W1"]),
+    ("C", ["C"]),
+)
+
+
 def _is_step(p, old, gradient, lr, exactly=False):
     """Whether p = old - lr * gradient, up to its rounding (exactly: to the last bit, however it is written)."""
     forms = (old - lr * gradient, old + -lr * gradient, torch.sub(old, gradient, alpha=lr))
@@ -179,6 +242,10 @@ def _is_step(p, old, gradient, lr, exactly=False):
         return any(torch.equal(p, form) for form in forms)
     rounding = 4 * torch.finfo(p.dtype).eps * torch.maximum(old.abs(), (lr * gradient).abs())
     return bool(((p - forms[0]).abs() <= rounding).all())
+
+
+def _number(loss):
+    return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
 
 
 def _copy(gradient):

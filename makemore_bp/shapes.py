@@ -60,9 +60,35 @@ def shape_cause(search):
             )
         elif not floor and agree(y, t.expand(mine)):
             search.add(0, f"{right}, only repeated: the variable has each of them once.")
-    known = search.known
-    if search.found or not known or search.name not in TERMS:
+    if not search.found and not floor and y.numel() == t.numel() > 1 and t.any():
+        _keepdim_and_factor(search)
+    if not search.found and search.known and search.name in TERMS:
+        _other_sums(search, agree)
+    if not search.found and not floor and y.dim() <= t.dim():
+        for axes in (a for count in range(1, t.dim() + 1) for a in combinations(range(t.dim()), count)):
+            guess = t.sum(axes)
+            if guess.numel() == y.numel() < t.numel() and agree(y.reshape(guess.shape), guess):
+                over = ", ".join(map(str, axes))
+                search.add(3, f"a sum too many: this is the right gradient, summed over axis {over}.")
+
+
+def _keepdim_and_factor(search):
+    """Only dimensions of length 1 differ, and besides all entries have one factor, -1 say."""
+    mine, true = search.shapes
+    if [k for k in mine if k > 1] != [k for k in true if k > 1]:
         return
+    y, t = search.yours.reshape(true), search.truth
+    scale = ((y * t).sum() / (t * t).sum()).item()
+    if search.named(scale, 1e-3) and search.fits(scale * t, y):
+        what = "it has lost a dimension of length 1 (keepdim)"
+        if len(mine) >= len(true):
+            what = f"a dimension of length 1 {'is too many' if len(mine) > len(true) else 'stands elsewhere'}"
+        search.add(0, f"{what}, and besides, {search.every_entry(scale)}")
+
+
+def _other_sums(search, agree):
+    """Another sum of the same product, or another gradient."""
+    known, y = search.known, search.yours
     for text, (_, guess) in reductions(known, search.name):
         if guess.numel() == y.numel() and agree(y.reshape(guess.shape), guess):
             search.add(1, text)

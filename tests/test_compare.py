@@ -89,7 +89,11 @@ def test_not_a_tensor(v, capsys):
 
 def test_arguments_out_of_order(v):
     assert "a name comes first" in cmp(v.h, v.h.grad, "h").note
-    assert "does not require a gradient" in cmp("h", v.h, v.h.grad).note
+    assert "the order is cmp(name, yours, tensor)" in cmp("h", v.h, v.h.grad).note
+    cmp.watch(v)
+    carrying = v.h.grad * v.bngain  # a gradient computed outside no_grad()
+    assert "your gradient comes second" in cmp("h", v.h, carrying).note
+    assert "order" not in cmp("h", carrying, v.h).note
     for wrong in (None, [v], v.h):
         with pytest.raises(TypeError, match="cmp.watch takes a forward pass"):
             cmp.watch(wrong)
@@ -216,6 +220,39 @@ def test_given(v):
     with pytest.raises(ValueError, match="requires? a gradient|require a gradient"):
         cmp.watch({"counts": torch.ones(3)})
         given("counts")
+
+
+def test_what_given_handed_out_does_not_count(v):
+    cmp.watch(v)
+    d = given("W1")
+    for yours in (d, d.view_as(d), given("W1")[:], given("W1").view(-1).view(v.W1.shape)):
+        row = cmp("W1", yours, v.W1)
+        assert row.exact and row.approximate is None and "given('W1')" in row.note
+    assert "W1" in cmp.ledger().todo
+    assert cmp("emb", given("embcat").view(v.emb.shape), v.emb) and cmp("W1", d.clone(), v.W1)
+    assert cmp("logit_maxes", -given("logit_maxes"), v.logit_maxes)
+    d *= 2  # written over: judged, and named
+    assert cmp("W1", d, v.W1).cause.startswith("every entry is 2 times the true one.")
+
+
+def test_the_third_argument_may_be_left_out(v):
+    assert "third argument is missing" in cmp("h", v.h.grad.clone()).note
+    cmp.watch(v)
+    assert cmp("h", v.h.grad.clone()) and cmp("counts, one use", v.counts.grad.clone())
+    assert not cmp("h", 2 * v.h.grad) and "missing" in cmp("mine", v.h.grad).note
+    assert "a name comes first" in cmp(v.h.grad, v.h).note and "does not count" in cmp("h", v.h.grad).note
+
+
+def test_a_sum_too_many_and_a_lost_keepdim_besides(v):
+    for watched in (False, True):
+        if watched:
+            cmp.watch(v)
+        row = cmp("bnraw", (v.bngain * v.hpreact.grad).sum(0, keepdim=True).detach(), v.bnraw)
+        assert row.cause == "a sum too many: this is the right gradient, summed over axis 0."
+        row = cmp("bnmeani", v.bndiff.grad.sum(0), v.bnmeani)
+        assert "lost a dimension" in row.cause and "besides, the sign is wrong in every entry" in row.cause
+        row = cmp("bngain", 3 * v.bngain.grad[0], v.bngain)
+        assert "(keepdim), and besides, every entry is 3 times the true one." in row.cause
 
 
 # --- mistakes whose size is known
@@ -487,9 +524,26 @@ def test_the_score(v, capsys):
     assert str(ledger).splitlines()[0] == "20 right, 1 wrong, 1 to do (20 of 26)" and not ledger
     assert ledger.missing == ["embcat", "b1", "emb", "C"]
     derive(v)
-    assert cmp.ledger() and str(cmp.ledger()) == "26 right, 0 wrong, 0 to do (26 of 26)"
+    assert cmp.ledger() and str(cmp.ledger()).splitlines() == [
+        "26 right, 0 wrong, 0 to do (26 of 26)",
+        "    (logit_maxes, b1: true value zero, so a sign or a factor can't be seen in them)",
+    ]
     cmp.watch(v)
     assert len(cmp.ledger().missing) == 26
+
+
+def test_the_score_of_some(v):
+    cmp.watch(v)
+    some = GRADIENTS[-9:]
+    derive(v, some[:4])
+    cmp("W1", ..., v.W1)
+    ledger = cmp.ledger(some)
+    assert str(ledger).splitlines()[0] == "4 right, 0 wrong, 5 to do (4 of 9)" and not ledger
+    derive(v, some)
+    assert str(cmp.ledger(some)).endswith("(b1: true value zero, so a sign or a factor can't be seen in it)")
+    assert cmp.ledger(some) and not cmp.ledger()
+    with pytest.raises(ValueError, match="26 gradients by name, and not dW1."):
+        cmp.ledger(["dW1", "W1"])
 
 
 def test_a_row_of_its_own_name_counts_before_others(v):

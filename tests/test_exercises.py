@@ -159,6 +159,14 @@ def test_answer_shows_the_line(capsys):
     assert capsys.readouterr().out == EXERCISES["counts"].answer + "\n"
 
 
+@pytest.mark.parametrize(
+    "name", ["hprebn (fused)", "logits (fused)", "hprebn (projection)", "dw1", " SIX batchnorm", "c"]
+)
+def test_a_name_as_cmps_rows_have_it_in_any_case(name, capsys):
+    answer(name)
+    assert "There is no" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("ask", [hint, answer])
 def test_a_mistyped_name_gets_the_nearest(ask, capsys):
     ask("count_sum")

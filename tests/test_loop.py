@@ -9,6 +9,22 @@ from makemore_bp.loop import StepCheck
 from makemore_bp.model import Params, forward_merged
 
 
+def losses(backwards=backward_six, change=None, give=False, hidden=12, steps=2):
+    """A few right updates with a forward pass that `change(v, Xb, Yb)` has made another one."""
+    params = make_params(hidden=hidden, dtype=torch.float32)
+    check = StepCheck(params)
+    for i in range(steps):
+        Xb, Yb = make_batch(n=24, seed=i)
+        check.begin(Xb, Yb)
+        v = (change or forward_merged)(params, Xb, Yb)
+        with torch.no_grad():
+            grads = backwards(v)
+            for p, gradient in zip(params, grads):
+                descend(p, gradient, 0.1)
+        check.end(list(grads), 0.1, **({"loss": v.loss} if give else {}))
+    return check
+
+
 def descend(p, gradient, lr):
     p.data += -lr * gradient
 
@@ -145,3 +161,38 @@ def test_arguments():
     with pytest.raises(ValueError, match="give loss="):
         StepCheck([torch.ones(1)], names=["w"])
     assert str(StepCheck(make_params())).startswith("no step was watched")
+
+
+def test_another_forward_pass_is_told_in_one_line():
+    def softer(params, Xb, Yb):
+        v = forward_merged(params, Xb, Yb, retain=False)
+        v.logits = v.logits * 0.8
+        v.loss = torch.nn.functional.cross_entropy(v.logits, Yb)
+        return v
+
+    assert losses() and losses(give=True)
+    check = losses(change=softer)
+    assert "Many are off at once: is the forward pass, or the loss, the course's" in told(check, "")
+    assert not any("largest difference" in text for _, _, text in check.problems)
+    check = losses(change=softer, give=True)
+    assert "your loss is" in told(check, "") and "Many" not in str(check)
+
+
+def test_where_to_look():
+    def before(place):
+        def backwards(v):
+            grads = backward_six(v)
+            noise = lambda t: t + 0.01 * torch.rand(t.shape, generator=torch.Generator().manual_seed(1))  # noqa: E731
+            return grads._replace(**{name: noise(getattr(grads, name)) for name in place})
+
+        return backwards
+
+    for place, sentence in [
+        (["W1", "C"], "dW2, db2, dbngain and dbnbias are right, so look between hpreact and hprebn."),
+        (["C"], "dW2, db2, dbngain, dbnbias and dW1 are right, so look between hprebn and C."),
+        (["W1", "C", "b1", "bngain", "bnbias"], "dW2 and db2 are right, so look between logits and hpreact."),
+    ]:
+        assert sentence in told(losses(before(place)), "")
+    assert told(losses(before(["W2"])), "") == ""
+    everything = before(["W1", "C", "W2", "b2", "bngain", "bnbias"])
+    assert "the loss is right, so look between the loss and logits" in told(losses(everything, give=True), "")

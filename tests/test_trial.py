@@ -171,8 +171,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
-def test_interrupted_trials_do_not_linger(tmp_path):
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals to send")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_interrupted_trials_do_not_linger(tmp_path, name):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     with subprocess.Popen(
@@ -180,5 +181,7 @@ def test_interrupted_trials_do_not_linger(tmp_path):
     ) as script:
         script.stdout.readline()
         time.sleep(8)
-        script.send_signal(signal.SIGINT)
-        assert script.wait(20) == -signal.SIGINT  # eight whole runs take minutes
+        script.send_signal(getattr(signal, name))
+        # until every process has closed it; eight whole runs take minutes
+        script.communicate(timeout=20)
+        assert script.returncode == -getattr(signal, name)

@@ -20,9 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE, PAGES = ROOT / "build" / "book-source", ROOT / "build" / "book"
 MATHJAX = ROOT / "node_modules" / "mathjax" / "es5"
 
+WIDE = 700  # pictures of so many pixels scroll on a phone, where they would be too small to read otherwise
+
 # The repository's public address, https://github.com/OWNER/NAME. Without one, links to its files are left out.
 REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")
 
+LINK = r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)"
 CONTENTS = """
 ```{toctree}
 :hidden:
@@ -56,7 +59,7 @@ MODULE = """
 ## {0}
 
 ```{{eval-rst}}
-.. automodule:: {0}
+.. automodule:: makemore_bp.{0}
 ```
 """
 
@@ -95,7 +98,9 @@ def lay_out():
     (SOURCE / "docs").mkdir(parents=True)
     (SOURCE / "index.md").write_text(front_page(), encoding="utf-8")
     shutil.copy(ROOT / "docs" / "graph.png", SOURCE / "docs")
-    (SOURCE / "code.md").write_text(CODE + "".join(map(MODULE.format, modules())), encoding="utf-8")
+    (SOURCE / "code.md").write_text(
+        CODE + "".join(MODULE.format(name.partition(".")[2]) for name in modules()), encoding="utf-8"
+    )
     for path in notebooks():
         new = SOURCE / path.relative_to(ROOT)
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +130,7 @@ def modules():
 def front_page():
     """The README, its links to files made to lead somewhere, and the table of contents."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", lead, text) + CONTENTS
+    return re.sub(LINK, lead, text) + CONTENTS
 
 
 def lead(link):
@@ -140,12 +145,15 @@ def lead(link):
 
 
 def with_alt_texts(notebook):
-    """MyST-NB takes a picture's alternative text from the cell; ours is stored with the output."""
+    """MyST-NB takes what it is to know of a picture from the cell; ours is stored with the output."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             for kind, about in output.get("metadata", {}).items():
                 if kind.startswith("image/") and "alt" in about:
-                    cell.metadata["mystnb"] = {"image": {"alt": about["alt"]}}
+                    picture = {"alt": about["alt"]}
+                    if about.get("width", 0) >= WIDE:
+                        picture["classes"] = "wide"
+                    cell.metadata["mystnb"] = {"image": picture}
     return notebook
 
 
@@ -229,7 +237,7 @@ def link_code(body, path, up):
             to_source,
             body,
         )
-    given = r'(?P<before>given</span>(?:</a>)?<span class="p">\(</span>)(?P<text><span class="s2">&quot;(?P<name>\w+)&quot;</span>)'
+    given = r'(?P<before>given</span>(?:</a>)?<span class="p">\(</span>)(?P<text><span class="s2">(?:"|&quot;)(?P<name>\w+)(?:"|&quot;)</span>)'
     body = re.sub(given, to_derivation, body)
     return body
 
