@@ -218,7 +218,12 @@ class Compare:
 
     def _cause(self, label, called, yours, truth, known, flow):
         latest = {e.known_as: e for e in self._entries.values() if e.known_as not in (None, called)}
-        wrong = {name: e.yours for name, e in latest.items() if not e.row and _plain(e.yours)}
+        # not those that `given` handed out since: whoever began from the true one made the mistake here
+        wrong = {
+            name: e.yours
+            for name, e in latest.items()
+            if not e.row and _plain(e.yours) and not self._holds_given(name)
+        }
         return Search(
             called,
             yours,
@@ -242,6 +247,9 @@ class Compare:
             return None
         carries = yours.requires_grad and not tensor.requires_grad
         return _ORDER if self._known_as(yours) or _keeps(yours) or carries else None
+
+    def _holds_given(self, name):
+        return any(r() is not None for r in self._handed_out.get(name, []))
 
     def _was_given(self, name, yours):
         return any(same_memory(yours, r()) for r in self._handed_out.get(name, []))

@@ -28,15 +28,20 @@ INTRO = """\
 > is in the worked notebook, [{path}](../{path}).\
 """
 OUTRO = "## How many stand?"
+LEDGER = "cmp.ledger({})"
 
 
 def main(arguments=None):
     options = parse(arguments)
+    if options.nbgrader:
+        try:
+            return write_nbgrader(options.nbgrader)
+        except OSError as error:
+            print(f"{error.filename or options.nbgrader}: {error.strerror}.", file=sys.stderr)
+            return 1
     made = {
         path.name: exercise(path) for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")) if answers(path)
     }
-    if options.nbgrader:
-        return write_nbgrader(options.nbgrader)
     texts = {name: nbformat.writes(notebook) + "\n" for name, notebook in made.items()}
     there = {path.name: path.read_text(encoding="utf-8") for path in EXERCISES.glob("*.ipynb")}
     if options.check:
@@ -48,8 +53,13 @@ def main(arguments=None):
             )
         return len(differ) > 0
     EXERCISES.mkdir(exist_ok=True)
-    for name in there.keys() - texts.keys():
-        (EXERCISES / name).unlink()
+    for name in texts.keys() & there.keys():
+        if done(nbformat.reads(there[name], as_version=4)):
+            print(
+                f"notebooks/exercises/{name} holds answers: move it away first. Nothing was written.",
+                file=sys.stderr,
+            )
+            return 1
     for name, text in texts.items():
         (EXERCISES / name).write_text(text, encoding="utf-8", newline="\n")
     print(f"notebooks/exercises: {len(texts)} notebooks.")
@@ -81,6 +91,13 @@ def answers(path):
     return [name_of(cell) for cell in read(path).cells if name_of(cell)]
 
 
+def asked(path):
+    """The gradients, of the 26, that a notebook's answers compare; written as a list, for the ledger."""
+    compared = [parts(cell.source)[2] for cell in read(path).cells if name_of(cell)]
+    names = dict.fromkeys(name[1:] for nodes in compared for name in sought(nodes))
+    return str(list(names)).replace("'", '"')
+
+
 def exercise(path):
     """The notebook at path as an exercise: a notebook without outputs."""
     notebook = read(path)
@@ -102,7 +119,7 @@ def exercise(path):
     ]
     cells += [
         new_markdown_cell(OUTRO, id="exercise-outro"),
-        new_code_cell("cmp.ledger()", id="exercise-ledger"),
+        new_code_cell(LEDGER.format(asked(path)), id="exercise-ledger"),
     ]
     notebook.cells = cells
     notebook.metadata.pop("makemore_bp", None)
@@ -135,6 +152,11 @@ def blank(source):
     fetch, _, compare = parts(source)
     todo = [f"{name} = ..." for name in sought(compare)]
     return "\n".join(text_of(source, fetch) + todo + text_of(source, compare))
+
+
+def done(notebook):
+    """Whether somebody has written an answer, in place of `...`."""
+    return any(name_of(cell) and "= ..." not in cell.source for cell in notebook.cells)
 
 
 def relinked(text):
