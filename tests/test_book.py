@@ -41,7 +41,7 @@ def built():
         pytest.skip("MathJax is not there; `make test-book` fetches it with npm")
     # warnings are errors, in there
     done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "book.py"], capture_output=True, text=True, timeout=300
+        [sys.executable, ROOT / "tools" / "book.py"], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return PAGES

@@ -58,7 +58,11 @@ def lab(tmp_path_factory):
         yield f"http://127.0.0.1:{port}/lab"
     finally:
         process.terminate()  # and its kernels with it
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 # What the notebook in front has come to.
