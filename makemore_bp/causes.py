@@ -372,9 +372,7 @@ class Search:
             read, written = self.known.of["letters"].flatten(0, 1).any(0), self.yours.any(1)
             if (stray := (written & ~read).nonzero()).numel() and not written.all():
                 row = int(stray[0])
-                self.add(
-                    7, f"row {row} has a gradient, and letter {row} is not in Xb: the index is another one."
-                )
+                self.add(7, f"row {row} has a gradient, and letter {row} does not occur in Xb.")
 
 
 def _word(base):

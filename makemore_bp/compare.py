@@ -13,7 +13,7 @@ import torch
 from .causes import Search, largest
 from .ledger import Entry, Ledger, same_memory, same_values
 from .rules import STEPS
-from .terms import Known, wide
+from .terms import Known, fits, wide
 
 TOLERANCE = {
     torch.float32: 1e-6,
@@ -200,6 +200,8 @@ class Compare:
         if apart is not None:
             row.approximate = False
             row.note = "as a whole it is close, but not row by row: a few large entries hide the others."
+        if row.approximate is False and known and (why := self._holds_more(known, known_as, yours, truth)):
+            row.approximate, row.note = None, why
         if row.approximate is False:
             self._explain(row, called, yours, truth, known, flow if zero else None, apart)
             if known_as in self._truths and not fresh:
@@ -235,6 +237,18 @@ class Compare:
             each=called in OWN_ROWS,
             wrong=wrong,
         ).sentence()
+
+    def _holds_more(self, known, name, yours, truth):
+        """A sentence if yours is what one backward() through this pass gives, and .grad is not; else None."""
+        mine, true = known.plain(yours, name), known.plain(truth, name)
+        tolerance, times = 2 * TOLERANCE[truth.dtype], known.passes()
+        if times > 1 and fits(true, times * mine, tolerance):
+            return _TWICE.format(name, times)
+        for _, terms in known.formulas(name) if self._pass[name].is_leaf else ():
+            once = sum(known.value(term, name) for term in terms)
+            if fits(mine, once, tolerance) and not fits(true, once, 100 * tolerance):
+                return _MORE.format(name, STEPS[terms[0].through].line, terms[0].through)
+        return None
 
     # --- the watched pass
 
@@ -313,6 +327,14 @@ _ORDER = (
 _GIVEN = (
     "this is what given({!r}) handed out, the true gradient itself: a copy proves nothing, so it does not count. "
     "Start from given() of the gradients before it."
+)
+_TWICE = (
+    "{0}.grad is {1} times what one backward() gives, and yours is not: was backward() called {1} times? "
+    "Run forward and backward anew, and hand the pass over again."
+)
+_MORE = (
+    "yours is what `{2} = {1}` gives, and {0}.grad holds more: an earlier pass's (set it to None before backward()), "
+    "or what another use of {0} adds."
 )
 _ZERO = ("logit_maxes", "b1")  # true value zero, whatever the batch
 _BEFORE_BATCHNORM = ("hprebn", "embcat", "W1", "emb", "C")  # for n = 2

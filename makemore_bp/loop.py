@@ -1,5 +1,7 @@
 """A check for your own training step: are its gradients the true ones, in the loop too, and does it use them?"""
 
+from functools import partial
+
 import torch
 
 from .compare import TOLERANCE, Compare
@@ -42,20 +44,22 @@ class StepCheck:
             raise ValueError(f"the course's model has {', '.join(Params._fields)}; for another give loss=...")
         self.parameters, self.steps, self.loss = parameters, set(steps), loss
         self.step, self.problems, self.watched = -1, [], 0
-        self._truth, self._past = None, []
+        self._truth, self._past, self._hooks = None, [], []
 
     def begin(self, Xb, Yb):
         """Before a step: remember the parameters and compute what their gradients will have to be."""
         self.step += 1
         self._truth = None
+        self._unhook()
         if self.step not in self.steps:
             return
-        self._copies = {name: p.detach().clone().requires_grad_() for name, p in self.parameters.items()}
         self._old_grads = {
             n: (p.grad, p.grad is not None and p.grad._version) for n, p in self.parameters.items()
         }
         self._compare = Compare()
-        with torch.enable_grad():
+        self._listen()
+        with torch.inference_mode(False), torch.enable_grad():
+            self._copies = {name: p.detach().clone().requires_grad_() for name, p in self.parameters.items()}
             if self.loss:
                 loss = self.loss(self._copies, Xb.clone(), Yb.clone())
                 loss.backward()
@@ -76,6 +80,7 @@ class StepCheck:
         if self._truth is None:
             return
         self.watched += 1
+        self._unhook()
         if hasattr(grads, "_asdict"):
             grads = grads._asdict()
         if not isinstance(grads, dict):
@@ -124,6 +129,18 @@ class StepCheck:
 
     __repr__ = __str__
 
+    def _listen(self):
+        """Notice where autograd writes into a parameter's .grad during this step; a loop of one's own may too."""
+        self._written = set()
+        for name, p in self.parameters.items():
+            if p.requires_grad and p.is_leaf and not p.is_inference():
+                heard = partial(lambda name, _: self._written.add(name), name)
+                self._hooks.append(p.register_post_accumulate_grad_hook(heard))
+
+    def _unhook(self):
+        while self._hooks:
+            self._hooks.pop().remove()
+
     def _say(self, name, text):
         self.problems.append((self.step, name, text))
 
@@ -138,7 +155,7 @@ class StepCheck:
         if name not in grads:
             return "there is none."
         mine, p = grads[name], self.parameters[name]
-        if isinstance(mine, torch.Tensor) and p.grad is not None and same_memory(mine, p.grad):
+        if name in self._written and same_memory(mine, p.grad):
             return f"it is {name}.grad, autograd's own, not one of yours."
         row = self._row(name, mine)
         if row:

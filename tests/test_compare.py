@@ -326,6 +326,35 @@ def test_a_stale_pass_does_not_judge(v):
     assert cmp("b1", torch.zeros_like(v.b1), v.b1).approximate is None
 
 
+def test_backward_called_twice(v):
+    """What one backward() gives is not wrong where .grad holds two, and neither is it right."""
+    params = type(make_params())(v.C, v.W1, v.b1, v.W2, v.b2, v.bngain, v.bnbias)
+    forward_pass = forward(params, *make_batch(n=32, seed=0))
+    for tensor in vars(forward_pass).values():
+        if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+            tensor.grad = None
+    forward_pass.loss.backward(retain_graph=True)
+    once = {name: getattr(forward_pass, name).grad.clone() for name in ("logits", "W2", "h", "C")}
+    forward_pass.loss.backward()
+    cmp.watch(forward_pass)
+    for name, mine in once.items():
+        row = cmp(name, mine, getattr(forward_pass, name))
+        assert row.approximate is None and "was backward() called 2 times?" in row.note
+    row = cmp("W2", 3 * once["W2"], forward_pass.W2)  # wrong either way
+    assert row.approximate is False
+
+
+def test_a_leaf_that_holds_an_earlier_passs_gradient(v):
+    params = type(make_params())(v.C, v.W1, v.b1, v.W2, v.b2, v.bngain, v.bnbias)
+    now = forward(params, *make_batch(n=32, seed=9))
+    now.loss.backward()  # the parameters' .grad were not set to None
+    cmp.watch(now)
+    row = cmp("W2", now.h.T @ now.logits.grad, now.W2)
+    assert row.approximate is None and "W2.grad holds more" in row.note
+    assert cmp("W2", now.W2.grad * 0.5, now.W2).approximate is False
+    assert cmp("logits", now.logits.grad + 0.0, now.logits)
+
+
 def test_watched_before_backward():
     params, (Xb, Yb) = make_params(), make_batch()
     v = forward(params, Xb, Yb)

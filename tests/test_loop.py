@@ -108,6 +108,29 @@ def test_autograds_own():
     assert "the update does not use yours" in told(check, "W1")
 
 
+def test_gradients_of_ones_own_kept_in_grad():
+    """With an optimizer one's own gradients have to stand in .grad; they are no copies of autograd's."""
+    params = make_params(hidden=12, dtype=torch.float32)
+    check, optimizer = StepCheck(params), torch.optim.SGD(params, lr=0.1)
+    for i in range(3):
+        Xb, Yb = make_batch(n=24, seed=i)
+        check.begin(Xb, Yb)
+        for p, gradient in zip(params, backward_six(forward_merged(params, Xb, Yb, retain=False))):
+            p.grad = gradient.detach()
+        optimizer.step()
+        check.end([p.grad for p in params], 0.1)
+    assert check, str(check)
+    assert not any(p._post_accumulate_grad_hooks for p in params)  # it stops listening
+
+
+def test_under_inference_mode():
+    with torch.inference_mode():
+        assert train()
+        assert "-2 times the true one" in told(
+            train(lambda grads, v, m: grads._replace(W1=-2 * grads.W1)), "W1"
+        )
+
+
 def test_missing_and_misshapen():
     check = train(lambda grads, v, memory: list(grads)[:6])
     assert "6 gradients for 7 parameters" in told(check, "") and "there is none" in told(check, "bnbias")
