@@ -136,6 +136,12 @@ def _count(text):
     return int(text)
 
 
+def _file(text):
+    if not Path(text).name:
+        raise argparse.ArgumentTypeError(f"the name of a file is expected, not {text!r}")
+    return Path(text)
+
+
 def _seed(text):
     if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"a whole number from 0 to 2**63 - 1 is expected, not {text!r}")
@@ -175,7 +181,7 @@ def parser():
         "--hidden", type=_count, default=200, metavar="H", help="hidden units (default: 200)"
     )
     command.add_argument("--no-b1", action="store_true", help="the model without b1, which BatchNorm cancels")
-    command.add_argument("--save", type=Path, metavar="FILE", help="write the trained model to FILE (.npz)")
+    command.add_argument("--save", type=_file, metavar="FILE", help="write the trained model to FILE (.npz)")
     command.add_argument("--sample", type=_count, metavar="K", help="draw K names at the end")
     command.add_argument("--json", action="store_true", help="one line of JSON")
     command.set_defaults(run=train)

@@ -74,6 +74,8 @@ def _beside(path):
 
 def load_model(path):
     """Read what `save` wrote; return (Params, Stats). No code from the file is run. Raises BadModel."""
+    if os.path.exists(path) and not os.path.isdir(path) and not os.path.isfile(path):
+        raise BadModel(f"{path}: not a model of this course, but a device or a pipe.")  # it may never end
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # NumPy's, about a damaged header

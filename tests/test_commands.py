@@ -77,6 +77,8 @@ def test_readable_and_sampled(names, capsys, tmp_path):
         (["--dtype", "float16"], "invalid choice: 'float16'"),
         (["--hidden", "0"], "a whole number of 1 or more"),
         (["--tempo", "3"], "unrecognized arguments"),
+        (["--save", ""], "the name of a file is expected, not ''"),
+        (["--save", "."], "the name of a file is expected, not '.'"),
     ],
 )
 def test_wrong_options_get_one_line(arguments, said, capsys):

@@ -174,3 +174,63 @@ def test_a_mistyped_name_gets_the_nearest(ask, capsys):
     ask("")
     ask(None)
     assert "Name the exercise as a string" in capsys.readouterr().out
+
+
+# --- the command
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of one notebook, with its exercise; the notebook's path."""
+    there = tool["main"].__globals__
+    monkeypatch.setitem(there, "NOTEBOOKS", tmp_path)
+    monkeypatch.setitem(there, "EXERCISES", tmp_path / "exercises")
+    path = tmp_path / "03_cross_entropy_in_eight_steps.ipynb"
+    path.write_bytes((ROOT / "notebooks" / path.name).read_bytes())
+    assert not tool["main"]([])
+    return path
+
+
+def changed(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def refused(capsys, *arguments):
+    capsys.readouterr()
+    assert tool["main"](list(arguments)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_written_answers_are_not_overwritten(course, capsys):
+    exercise = course.parent / "exercises" / course.name
+    changed(exercise, "dlogprobs = ...", "dlogprobs = torch.zeros_like(logprobs)")
+    before = exercise.read_bytes()
+    assert refused(capsys).endswith("holds answers: move it away first. Nothing was written.")
+    assert exercise.read_bytes() == before
+    assert "is not what `make exercises` makes" in refused(capsys, "--check")
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("{", "", "not a notebook, or damaged."),
+        ('"cells"', '"sells"', "not a notebook, or damaged."),
+        ("dlogprobs = ", "dlogprobs = (", "was never closed."),
+        ('cmp(\\"logprobs\\"', 'print(\\"logprobs\\"', "holds no derivation with its cmp."),
+    ],
+)
+def test_a_notebook_of_which_nothing_can_be_made(old, new, said, course, capsys):
+    text = course.read_text(encoding="utf-8")
+    changed(course, old, new) if old != "{" else course.write_text(text.replace("{", "", 1), encoding="utf-8")
+    exercise = course.parent / "exercises" / course.name
+    before = exercise.read_bytes()
+    assert refused(capsys).endswith(said) and exercise.read_bytes() == before
+
+
+def test_one_thing_at_a_time(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        tool["main"](["--check", "--nbgrader", str(tmp_path)])
+    assert "not allowed with" in capsys.readouterr().err and not list(tmp_path.iterdir())

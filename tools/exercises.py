@@ -31,20 +31,29 @@ OUTRO = "## How many stand?"
 LEDGER = "cmp.ledger({})"
 
 
+class Odd(ValueError):
+    """A notebook of which no exercise can be made; the message names it and says why."""
+
+
 def main(arguments=None):
     options = parse(arguments)
-    if options.nbgrader:
-        try:
-            return write_nbgrader(options.nbgrader)
-        except OSError as error:
-            print(f"{error.filename or options.nbgrader}: {error.strerror}.", file=sys.stderr)
-            return 1
+    try:
+        return write_nbgrader(options.nbgrader) if options.nbgrader else write(options.check)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}." if error.filename else error, file=sys.stderr)
+    except Odd as error:
+        print(error, file=sys.stderr)
+    return 1
+
+
+def write(check):
+    """notebooks/exercises/ anew, or with check only the comparison; return the exit status."""
     made = {
         path.name: exercise(path) for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")) if answers(path)
     }
     texts = {name: nbformat.writes(notebook) + "\n" for name, notebook in made.items()}
     there = {path.name: path.read_text(encoding="utf-8") for path in EXERCISES.glob("*.ipynb")}
-    if options.check:
+    if check:
         differ = sorted(name for name in texts.keys() | there.keys() if texts.get(name) != there.get(name))
         for name in differ:
             print(
@@ -54,7 +63,7 @@ def main(arguments=None):
         return len(differ) > 0
     EXERCISES.mkdir(exist_ok=True)
     for name in texts.keys() & there.keys():
-        if done(nbformat.reads(there[name], as_version=4)):
+        if done(parsed(there[name], EXERCISES / name)):
             print(
                 f"notebooks/exercises/{name} holds answers: move it away first. Nothing was written.",
                 file=sys.stderr,
@@ -67,15 +76,21 @@ def main(arguments=None):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where they are not in step")
-    parser.add_argument(
-        "--nbgrader", metavar="FOLDER", type=Path, help="write nbgrader's source version there"
-    )
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--check", action="store_true", help="write nothing; fail where they are not in step")
+    one.add_argument("--nbgrader", metavar="FOLDER", type=Path, help="write nbgrader's source version there")
     return parser.parse_args(arguments)
 
 
 def read(path):
-    return nbformat.read(path, as_version=4)
+    return parsed(path.read_text(encoding="utf-8"), path)
+
+
+def parsed(text, path):
+    try:
+        return nbformat.reads(text, as_version=4)
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, AttributeError, KeyError, TypeError):
+        raise Odd(f"{path}: not a notebook, or damaged.") from None
 
 
 def tags(cell):
@@ -107,7 +122,7 @@ def exercise(path):
     ]
     for cell in cells:
         if name_of(cell):
-            cell.source = blank(cell.source)
+            cell.source = blank(cell, path)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
@@ -148,8 +163,16 @@ def sought(compare):
     return [call.args[1].id for call in calls if getattr(call.func, "id", "") == "cmp"]
 
 
-def blank(source):
-    fetch, _, compare = parts(source)
+def blank(cell, path):
+    source = cell.source
+    try:
+        fetch, answer, compare = parts(source)
+    except SyntaxError as error:
+        raise Odd(f"{path.name}: cell {cell.id}, line {error.lineno}: {error.msg}.") from None
+    if not answer or not sought(compare):
+        raise Odd(
+            f"{path.name}: cell {cell.id} is tagged as an answer, and holds no derivation with its cmp."
+        )
     todo = [f"{name} = ..." for name in sought(compare)]
     return "\n".join(text_of(source, fetch) + todo + text_of(source, compare))
 
