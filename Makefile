@@ -13,7 +13,7 @@ NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]_*.ipynb))
 NBVAL := --nbval --nbval-sanitize-with tests/sanitize.cfg
 
 .DEFAULT_GOAL := help
-.PHONY: help course lab test test-portable test-teach test-book exercises book bench notebooks constraints lint clean
+.PHONY: help course lab test test-portable test-teach test-book exercises book bench mutants notebooks constraints lint clean
 
 help: ## list what can be made (the default)
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
@@ -47,6 +47,9 @@ book: .venv/.docs node_modules/.package-lock.json ## build the web pages (build/
 test-book: .venv/.docs .venv/.test node_modules/.package-lock.json ## the book and JupyterLab in a browser (a Chromium)
 	@$(PY) -m pytest -q -n 2 --dist loadfile tests/test_book.py tests/test_browser.py
 
+mutants: .venv/.mutants ## break the package in two thousand places, and see whether the unit tests notice (MUTANTS='makemore_bp.model*')
+	@.venv/bin/mutmut run $(MUTANTS); .venv/bin/mutmut results
+
 bench: .venv/.bench ## time a training step against everything else that can take it
 	@$(PY) benchmarks/bench.py
 
@@ -57,7 +60,7 @@ lint: .venv/.test ## ruff's checks and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 
 clean: ## remove what was made here, .venv too
-	@rm -rf .venv build node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv build mutants node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
@@ -93,6 +96,11 @@ VENV := import importlib.util as i; sys = __import__("sys"); sys.exit(None in (i
 .venv/.teach: .venv/.test
 	@echo "Installing nbgrader into .venv (once; a minute) ..." >&2
 	@$(PIP) -e '.[teach]'
+	@touch $@
+
+.venv/.mutants: .venv/.test
+	@echo "Installing mutmut into .venv (once; a minute) ..." >&2
+	@$(PIP) -e '.[mutants]'
 	@touch $@
 
 .venv/.docs: .venv/.lab

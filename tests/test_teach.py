@@ -1,7 +1,9 @@
 """The set for teachers, through nbgrader itself: it makes the student version, and grades what comes back."""
 
 import logging
+import os
 import runpy
+import sys
 import warnings
 from pathlib import Path
 
@@ -27,6 +29,9 @@ def course(tmp_path_factory):
         from nbgrader.apps import NbGraderAPI
         from traitlets.config import Config
     folder = tmp_path_factory.mktemp("teach")
+    # nbgrader calls alembic by name, as if the environment were activated
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     assert tool["main"](["--nbgrader", str(folder)]) in (0, None)
     config = Config()
     config.CourseDirectory.root = str(folder)
@@ -34,7 +39,8 @@ def course(tmp_path_factory):
     config.ExecutePreprocessor.timeout = 300
     api = NbGraderAPI(config=config)
     api.log.setLevel(logging.ERROR)
-    return folder, api
+    yield folder, api
+    monkeypatch.undo()
 
 
 def test_all_of_them_are_written(course):
