@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from conftest import make_batch, make_params
 
-from makemore_bp import data, draw, load
+from makemore_bp import data, draw, forward, load
 from makemore_bp.model import SEED, calibrate, minibatch, sample
 
 
@@ -41,6 +42,15 @@ def test_the_same_numbers_in_every_dtype():
         torch.set_default_dtype(before)
     for a, b in zip(single, double, strict=True):
         assert a.dtype == torch.float32 and b.dtype == torch.float64 and torch.equal(a.double(), b)
+
+
+def test_another_activation_changes_what_comes_after_it_only():
+    params, batch = make_params(), make_batch()
+    tanh, relu = forward(params, *batch), forward(params, *batch, activation=torch.relu)
+    assert torch.equal(tanh.hpreact, relu.hpreact) and torch.equal(relu.h, relu.hpreact.clamp(min=0))
+    assert torch.equal(relu.logits, relu.h @ params.W2 + params.b2)
+    relu.loss.backward()
+    torch.testing.assert_close(relu.hpreact.grad, relu.h.grad * (relu.hpreact > 0), rtol=1e-12, atol=0)
 
 
 def test_a_minibatch_holds_pairs_and_takes_all_rows():

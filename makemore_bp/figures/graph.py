@@ -28,7 +28,7 @@ REGIONS = {  # the parts of the model: left and right edge
 }
 CROSS_ENTROPY = GRADIENTS[:8]
 BATCHNORM = GRADIENTS[14:21]  # the seven that become one line; gain and bias keep their own
-TOGETHER = {7: CROSS_ENTROPY, 8: BATCHNORM, 9: BATCHNORM, 10: GRADIENTS, 11: GRADIENTS, 12: GRADIENTS}
+TOGETHER = {7: CROSS_ENTROPY, 8: BATCHNORM, 9: BATCHNORM} | dict.fromkeys(range(10, 14), GRADIENTS)
 
 
 def where(notebook, lit=None):

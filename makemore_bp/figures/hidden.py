@@ -244,3 +244,26 @@ def coupled(panels):
     return picture(
         fig, "Heat maps, row by hidden unit; unchanged entries are white. " + "; ".join(counts) + " change."
     )
+
+
+def activations(curves):
+    """Value and slope of activations, {name: (x, value, slope)}; the last is the one the text is about."""
+    fig = figure(7.5, 3.0)
+    left, right = fig.subplots(1, 2)
+    for (name, (x, value, slope)), line in zip(curves.items(), ("--", "-")):
+        left.plot(x, value, line, color=FORWARD, label=name)
+        right.plot(x, slope, line, color=GRADIENT, label=name)
+    for y in 0, 1:
+        right.axhline(y, color=MUTED, linewidth=0.8, zorder=0)
+    beyond = (slope < 0) | (slope > 1)
+    right.fill_between(x, 0, 1, where=beyond, color=HIGHLIGHT, alpha=0.25, linewidth=0, zorder=0)
+    left.set(title="value", xlabel="hpreact", ylabel="h")
+    right.set(title="slope", xlabel="hpreact", ylabel="factor between dh and dhpreact")
+    left.legend()
+    right.legend()
+    lowest, highest = slope.min(), slope.max()
+    alt = (
+        f"Left: the values of {' and '.join(curves)}. Right: their slopes. That of {name} goes down to "
+        f"{lowest:.2f} and up to {highest:.2f}; shaded is where it is below 0 or above 1."
+    )
+    return picture(fig, alt)
