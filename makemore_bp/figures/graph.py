@@ -7,7 +7,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from ..rules import GRADIENTS, STEPS
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, picture
+from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, moving, picture
 
 # Where each node stands on the map: x and y of its centre, in pixels of a map 900 wide.
 PLACES = {
@@ -53,6 +53,18 @@ def stored(names):
     return _map(looks, f"Map of the forward pass with the values lit that are kept: {', '.join(kept)}.")
 
 
+def flowing_back():
+    """The gradient on its way back through the map, a gradient at a time; an animation."""
+    now, known = LIT._replace(what="gradient: computed now"), DERIVED._replace(what="gradient: known")
+    legend = known, now, VALUE
+    figures = [_drawn(dict.fromkeys(PLACES, known), legend)]
+    for k, name in enumerate(GRADIENTS):
+        looks = {"loss": known} | dict.fromkeys(GRADIENTS[:k], known) | {name: now}
+        figures.append(_drawn(dict.fromkeys(PLACES, VALUE) | looks, legend))
+    alt = "Map of the forward pass. Beginning at the loss, one box after the other is lit: "
+    return moving(figures, alt + ", ".join(GRADIENTS) + ".", [2500] + [600] * len(GRADIENTS))
+
+
 def model_graph(v):
     """The large drawing, on two lines: every value of the pass v with its own shape, the batch axis marked."""
     fig, ax = _canvas(900, 550)
@@ -91,16 +103,20 @@ def _unfold(x, y):
 
 
 def _map(looks, alt):
+    return picture(_drawn(looks), alt)
+
+
+def _drawn(looks, legend=None):
     fig, ax = _canvas(900, 222)
     for name, (left, right) in REGIONS.items():
         _region(ax, left, right, 24, 200)
         ax.text((left + right) / 2, 203, name, ha="center", va="bottom", fontsize=8.5, color="#404040")
     boxes = {name: _box(ax, x, y + 24, name, looks[name]) for name, (x, y) in PLACES.items()}
     _arrows(ax, boxes)
-    for k, look in enumerate(dict.fromkeys(looks.values())):
+    for k, look in enumerate(legend or dict.fromkeys(looks.values())):
         _legend_box(ax, 10 + 200 * k, 11, look.face, look.edge, look.what, 8.5)
     _legend_box(ax, 210 + 200 * k, 11, "white", PARAMETER, "round: a parameter", 8.5, round=True)
-    return picture(fig, alt)
+    return fig
 
 
 class Look(NamedTuple):

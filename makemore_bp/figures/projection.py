@@ -1,20 +1,20 @@
 """Figures of notebook 09: what BatchNorm's backward pass takes away, in space, as eigenvalues, and counted."""
 
-from math import hypot
+from math import cos, hypot, pi
 
 from matplotlib.patches import Rectangle
 
 from .batchnorm import MEAN, VARIANCE
-from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
+from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, moving, picture
 
 EPS_LOOKS = {0.0: (FORWARD, "o"), 1e-5: (HIGHLIGHT, "s"), 1e-3: (GRADIENT, "^"), 1e-1: (VARIANCE, "d")}
 # where the camera of the drawings in space stands, seen from the origin; row 2 is upright
 CAMERA = (-0.23, 0.30, -1.0)
 
 
-def _seen(point):
+def _seen(point, camera=CAMERA):
     """A place (row 1, row 2, row 3) as it is seen from the camera, far away: its place on the paper."""
-    cx, cy, cz = (c / hypot(*CAMERA) for c in CAMERA)
+    cx, cy, cz = (c / hypot(*camera) for c in camera)
     side = hypot(cx, cz)
     x, y, z = point
     return (cz * x - cx * z) / side, side * y - cy * (cx * x + cz * z) / side
@@ -25,13 +25,13 @@ def _plus(*terms):
     return [sum(f * v[k] for f, v in terms) for k in range(3)]
 
 
-def _line(ax, points, **look):
-    ax.plot(*zip(*map(_seen, points)), **look)
+def _line(ax, points, camera=CAMERA, **look):
+    ax.plot(*zip(*(_seen(point, camera) for point in points)), **look)
 
 
-def _arrow(ax, vector, colour, width=2.4):
+def _arrow(ax, vector, colour, width=2.4, camera=CAMERA):
     look = {"arrowstyle": "-|>", "mutation_scale": 16, "color": colour, "linewidth": width}
-    ax.annotate("", _seen(vector), _seen((0, 0, 0)), arrowprops={**look, "shrinkA": 0, "shrinkB": 0})
+    ax.annotate("", _seen(vector, camera), (0, 0), arrowprops={**look, "shrinkA": 0, "shrinkB": 0})
 
 
 def _corner(ax, at, p, q):
@@ -103,6 +103,54 @@ def three_rows(one, a_hat, u, left, others, others_left):
         "one straight line through the origin, at a right angle to the plane."
     )
     return picture(fig, alt)
+
+
+def turning(one, a_hat, points, left, stops=12):
+    """The many gradients of `three_rows` from all sides; an animation.
+
+    The camera goes from the usual place to where what is left is seen end on, to where the plane is seen
+    edge on, and back, with `stops` figures on each way.
+    """
+    one, a_hat, points, left = one.tolist(), a_hat.tolist(), points.T.tolist(), left.T.tolist()
+    end_on = max(left, key=lambda v: hypot(*v))
+    end_on = [-x for x in end_on] if end_on[2] > 0 else end_on  # the side on which the camera stands
+    views = [CAMERA, end_on, [-1.8 * x for x in _plus((1, one), (-0.5, a_hat))], CAMERA]
+    views = [[x / hypot(*view) for x in view] for view in views]
+    figures = []
+    for here, there in zip(views, views[1:]):
+        for k in range(stops):
+            share = (1 - cos(pi * k / stops)) / 2  # slow at both ends
+            figures.append(_from_one_side(one, a_hat, points, left, _plus((1 - share, here), (share, there))))
+    alt = (
+        f"The space of the last picture, seen from a camera that moves: {len(points)} dots scattered, the same number "
+        "of black dots without their shadows on the plane of 1 and a-hat. Seen end on, all black dots fall on one "
+        "point. Seen along the plane, the plane is a line and the black dots stand on another at a right angle to it."
+    )
+    stay = [1500] + [110] * (stops - 1)
+    return moving(figures, alt, stay * 3)
+
+
+def _from_one_side(one, a_hat, points, left, camera):
+    fig = figure(5.6, 4.4)
+    ax = fig.subplots()
+    ax.set(aspect="equal", xlim=(-5, 5), ylim=(-4, 4))
+    ax.axis("off")
+    corners = [
+        _seen(_plus((s, one), (t, a_hat)), camera) for s, t in ((-2, -2.5), (2, -2.5), (2, 2.5), (-2, 2.5))
+    ]
+    ax.fill(*zip(*corners), facecolor="#EDEDED", edgecolor="#B0B0B0", zorder=0)
+    for these, colour, label in (
+        (points, GRADIENT, "upstream gradients"),
+        (left, "black", "what is left of them"),
+    ):
+        ax.plot(
+            *zip(*(_seen(point, camera) for point in these)), "o", color=colour, markersize=3.5, label=label
+        )
+    for vector, colour, name in (one, MEAN, r"$\mathbf{1}$"), (a_hat, VARIANCE, r"$\hat a$"):
+        _arrow(ax, vector, colour, camera=camera)
+        ax.text(*_seen(_plus((1.3, vector)), camera), name, color=colour, ha="center", va="center")
+    ax.legend(loc="lower left", fontsize=9)
+    return fig
 
 
 def eigenvalues(one_column, name, second):
