@@ -34,6 +34,26 @@ def test_the_row(v, capsys):
     assert row.maxdiff == row.relative == 0 and row.note == ""
 
 
+def test_all_lines_of_a_refused_row(v):
+    cmp.watch(v)
+    assert str(cmp("bnmeani", v.bnmeani.grad.squeeze(0), v.bnmeani)).splitlines() == [
+        "bnmeani            | exact: False | approximate: False | maxdiff: -       | relative: -",
+        "    the shape is (16,) and should be (1, 16): a gradient has the shape of its variable.",
+        "    the values are right; it has lost a dimension of length 1 (keepdim).",
+    ]
+    row, cause = str(cmp("counts", 2 * v.counts.grad, v.counts)).splitlines()
+    assert row.startswith("counts             | exact: False | approximate: False | maxdiff: ")
+    assert row.endswith(" | relative: 1.0e+00") and cause.startswith("    ") and "2 times" in cause
+
+
+def test_given_without_a_pass_and_with_a_mistyped_name(v):
+    with pytest.raises(KeyError, match=r"hand the pass over with cmp\.watch\(v\)\."):
+        given("counts")
+    cmp.watch(v)
+    with pytest.raises(KeyError, match=r"did you mean 'counts_sum'\?"):
+        given("counts_sun")
+
+
 def test_figures_of_a_wrong_row(v):
     row = cmp("counts", 1.5 * v.counts.grad, v.counts)
     assert not row and not row.exact

@@ -3,6 +3,7 @@
 import os
 import random
 import stat
+import time
 import tracemalloc
 import zipfile
 
@@ -172,6 +173,32 @@ def test_divergence_names_the_step(data, by, monkeypatch):
         monkeypatch.setattr(f"{module}.rate", lambda step: 1e30 if step == 4 else 0.1)
     with pytest.raises(Diverged, match="the loss is nan at step 5"):
         TRAINERS[by](data, steps=1000, progress=False)
+
+
+def test_divergence_in_a_later_block(data, monkeypatch):
+    late = train_numpy.BLOCK + 7
+    monkeypatch.setattr("makemore_bp.train_numpy.rate", lambda step: 1e30 if step == late else 0.1)
+    with pytest.raises(Diverged, match=f"at step {late + 1}"):
+        train_numpy.train(data, steps=1000, progress=False)
+
+
+def test_logits_far_from_zero_do_not_overflow():
+    """Without the maximum subtracted, exp of these would be inf."""
+    params, (Xb, Yb) = draw(16)[0], make_batch()
+    with torch.no_grad():
+        params.b2.add_(500)
+        params.W2.mul_(100)
+    step = train_numpy.Step(params)
+    step.begin(Xb[None].numpy(), Yb[None].numpy(), [0.1])
+    step()
+    assert step.end()[0] == pytest.approx(forward_merged(params, Xb, Yb).loss.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("by", TRAINERS)
+def test_the_seconds_are_those_of_the_run(data, by):
+    begin = time.perf_counter()
+    run = TRAINERS[by](data, steps=20, progress=False)
+    assert 0 < run.seconds < time.perf_counter() - begin
 
 
 def test_threads_are_put_back(data):

@@ -135,7 +135,9 @@ def terms(xhat, itself, mean, variance, name):
         ax.plot(xhat, 1000 * values, "o", color=colour, markersize=3)
         ax.set(title=title, xlabel=r"$\hat x_b$")
     order = xhat.argsort()
-    axes[0].plot(xhat[order], -1000 * (mean + variance)[order], "--", color="black", linewidth=1.2)
+    away = -1000 * (mean + variance)[order]
+    axes[0].plot(xhat[order], away, "--", color="black", linewidth=1.2, label="taken away")
+    axes[0].legend(loc="lower left", fontsize=9)
     axes[0].set_ylabel("gradient (thousandths)")
     alt = (
         f"Four panels over the normalised input of {name}, 32 rows each. x itself: scattered stems, with a dashed "

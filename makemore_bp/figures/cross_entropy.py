@@ -1,5 +1,6 @@
 """Figures of notebook 03: what the gradient of the cross-entropy wants from each row."""
 
+from matplotlib import colormaps
 from matplotlib.patches import Patch
 
 from ..data import VOCAB
@@ -41,6 +42,10 @@ def _letters(ax, target):
     ax.set_xlim(-0.7, len(VOCAB) - 0.3)
 
 
+def _signed(value):
+    return f"{value:+.5f}".replace("-", "−")
+
+
 def pull_and_push(pull, push, target):
     """One row's dnorm_logits, apart by the use of counts that the two parts come from (V numbers each)."""
     fig = figure(8.5, 3.2)
@@ -50,9 +55,9 @@ def pull_and_push(pull, push, target):
         (right, push, "use in counts_sum: pushes all down"),
     ):
         bars = ax.bar(range(len(part)), part.tolist(), color=GRADIENT)
-        bars[target].set(edgecolor="black", linewidth=1.5)
+        bars[target].set(facecolor=HIGHLIGHT, edgecolor="black", linewidth=1.5)
         _letters(ax, target)
-        ax.set(xlabel="letter", title=f"{title}\nsum of the row: {part.sum().item():+.5f}")
+        ax.set(xlabel="letter", title=f"{title}\nsum of the row: {_signed(part.sum().item())}")
     left.set(ylabel="part of dnorm_logits", ylim=(1.08 * pull.min().item(), -0.1 * pull.min().item()))
     alt = (
         f"Two bar charts over the 27 letters. Left: one bar, at the target {VOCAB[target]}, pointing down, all "
@@ -68,16 +73,18 @@ def heat(dlogits, contexts, Yb):
     limit = dlogits.max().item()
     fig = figure(8, 6.6)
     ax = fig.subplots()
-    image = ax.imshow(dlogits, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto")
+    cmap = colormaps[DIVERGING].with_extremes(under=GRADIENT)
+    image = ax.imshow(dlogits, cmap=cmap, vmin=-limit, vmax=limit, aspect="auto")
     ax.set_xticks(range(V), list(VOCAB), **LETTER)
     ax.set_yticks(range(n), [f"{c} → {VOCAB[y]}" for c, y in zip(contexts, Yb.tolist())], **LETTER)
     ax.tick_params(length=0)
     ax.set(xlabel="letter whose logit it is", ylabel="example: context → target")
     ax.set_title("dlogits: in each row one cell is pulled up (orange), the rest pushed down (purple)")
     bar = fig.colorbar(image, ax=ax, extend="min", fraction=0.05, pad=0.02)
-    bar.set_label(f"dlogits (scale cut off below; the orange cells reach {dlogits.min().item():.4f})")
+    lowest = f"{dlogits.min().item():.4f}".replace("-", "−")
+    bar.set_label(f"dlogits (scale cut off below; the orange cells reach {lowest})")
     alt = (
-        f"An image of {n} rows and {V} columns. Each row holds one dark orange cell, at its target, where the "
+        f"An image of {n} rows and {V} columns. Each row holds one orange cell, at its target, where the "
         f"gradient is negative; the other cells are purple in different shades, where it is positive."
     )
     return picture(fig, alt)

@@ -71,8 +71,8 @@ def shifted_column(column, shifted, centred, centred_shifted):
     right.plot(rows, centred, "o", color=FORWARD, markersize=4)
     right.plot(rows, centred_shifted, "o", color=HIGHLIGHT, markersize=8, fillstyle="none")
     right.axhline(0, color=MUTED, linestyle="--", linewidth=1.2)
-    left.set(title="hprebn[:, 0] and its mean (dashed)", xlabel="row of the minibatch", ylabel="value")
-    right.set(title="bndiff[:, 0]", xlabel="row of the minibatch")
+    left.set(title="hprebn[:, 0] and its mean (dashed)", xlabel="row of the batch", ylabel="value")
+    right.set(title="bndiff[:, 0]", xlabel="row of the batch")
     fig.legend(loc="outside lower center", ncols=2)
     alt = (
         "Left: the 32 values of one column of hprebn and, two higher, the same values after two was added to the "
@@ -96,7 +96,7 @@ def right_angle():
         ax.annotate("", end, start, arrowprops={**arrow, "color": colour})
     ax.plot([2.82, 2.82, 3], [0, 0.18, 0.18], color="black", linewidth=0.8)
     ax.text(1.5, -0.12, "w, a column of W1", color=PARAMETER, ha="center", va="top")
-    ax.text(3.08, 0.75, "step: -lr · dw", color=GRADIENT, va="center")
+    ax.text(3.08, 0.75, "step: −lr · dw", color=GRADIENT, va="center")
     ax.text(1.35, 0.86, "w afterwards", color="black", ha="center", rotation=26.6, rotation_mode="anchor")
     ax.text(2.35, 2.12, "all vectors as long as w", color="#595959", ha="right", va="center", fontsize=9)
     ax.set(xlim=(-0.1, 4.4), ylim=(-0.6, 2.3), aspect="equal")

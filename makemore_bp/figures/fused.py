@@ -2,6 +2,7 @@
 
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from ..data import VOCAB
 from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
 
 PULL = 2  # a force of 1 is drawn as long as 2 units of logit
@@ -24,12 +25,12 @@ def forces(panels):
             ax.scatter(x, [ends[j] for j in x], marker=tip, color=GRADIENT, s=28, zorder=3)
         ax.axhline(0, color="black", linewidth=0.8)
         ax.set_xticks(range(len(z)), labels)
-        ax.set(title=title, ylabel="logit")
+        ax.set(title=title, ylabel="logit", xlabel="letter" if len(z) == len(VOCAB) else "class")
         ax.margins(y=0.12)
         if len(z) < 8:
             for j, f in enumerate(force):
-                text = {"color": GRADIENT, "fontsize": 9, "ha": "center", "va": "bottom"}
-                ax.text(j, max(z[j], ends[j]) + 0.08, f"{f:+.2f}", **text)
+                text = {"color": "#B34E00", "fontsize": 9, "ha": "center", "va": "bottom"}
+                ax.text(j, max(z[j], ends[j]) + 0.08, f"{f:+.2f}".replace("-", "−"), **text)
     alt = "Bars of logits, each with an arrow of minus its gradient. In every panel the target's bar is pulled up "
     return picture(fig, alt + "and every other bar is pushed down, the more the larger its probability is.")
 
@@ -71,12 +72,13 @@ def spreads(measured):
     panels = fig.subplots(1, 2, sharey=True)
     blocks = [block for block, _ in measured]
     rows = [i + 0.6 * sum(a != b for a, b in zip(blocks[:i], blocks[1 : i + 1])) for i in range(len(blocks))]
+    bar, dot = {"linewidth": 2, "alpha": 0.45}, {"marker": "o", "linestyle": "none", "markersize": 7}
     for ax, kind, title in zip(panels, (0, 1), ("largest difference itself", "in ulp of the largest entry")):
         for y, ((block, _), values) in zip(rows, measured.items()):
             colour = COLOURS.get(block, FORWARD)
             value = values[kind].sort().values
-            ax.hlines(y, value[0], value[-1], color=colour, linewidth=2, alpha=0.45)
-            ax.plot(value[len(value) // 2], y, "o", color=colour, markersize=7)
+            ax.hlines(y, value[0], value[-1], color=colour, **bar)
+            ax.plot(value[len(value) // 2], y, color=colour, **dot)
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator(numticks=20))
         ax.xaxis.set_minor_formatter(NullFormatter())
@@ -89,6 +91,9 @@ def spreads(measured):
     panels[1].minorticks_off()
     panels[0].set_yticks(rows, [name if block == "" else f"{block}: {name}" for block, name in measured])
     panels[0].invert_yaxis()
+    panels[1].plot([], [], color="black", label="median", **dot)
+    panels[1].plot([], [], color="black", label="smallest to largest", **bar)
+    panels[1].legend(loc="lower right", fontsize=9)
     alt = "Median and range over the batches for each experiment, on the left the largest difference itself, on the "
     alt += "right in ulp. On the right only a BatchNorm input shifted by 1000 lies far above the unchanged cases; "
     return picture(fig, alt + "without the paths whose value is zero the differences are smaller.")

@@ -108,14 +108,14 @@ def two_uses(start, middle, end, direct, detour):
     for (x, y), name in zip([(0, 0), (2, 1.2), (4, 0)], [start, middle, end]):
         box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": FORWARD}
         ax.text(x, y, name, ha="center", va="center", color=FORWARD, bbox=box)
-    for a, b in [((0.5, 0.1), (3.2, 0.1)), ((0.3, 0.35), (1.2, 1.15)), ((2.8, 1.15), (3.8, 0.35))]:
+    for a, b in [((0.25, 0.1), (3.75, 0.1)), ((0.2, 0.26), (1.76, 1.08)), ((2.24, 1.08), (3.8, 0.26))]:
         _arrow(ax, a, b, FORWARD)
-    _arrow(ax, (3.2, -0.1), (0.5, -0.1), GRADIENT)
-    ax.text(1.9, -0.42, direct, ha="center", color=GRADIENT)
-    _arrow(ax, (3.75, 0.5), (2.4, 1.55), GRADIENT, 0.35)
-    _arrow(ax, (1.6, 1.55), (0.1, 0.45), GRADIENT, 0.35)
-    ax.text(-0.05, 1.4, detour, ha="center", color=GRADIENT)
-    ax.set(xlim=(-1.3, 5), ylim=(-0.6, 2))
+    _arrow(ax, (3.75, -0.1), (0.25, -0.1), GRADIENT)
+    ax.text(2, -0.42, direct, ha="center", color=GRADIENT)
+    _arrow(ax, (3.95, 0.3), (2.24, 1.32), GRADIENT, 0.35)
+    _arrow(ax, (1.76, 1.32), (0.05, 0.3), GRADIENT, 0.35)
+    ax.text(-0.05, 1.2, detour, ha="center", color=GRADIENT)
+    ax.set(xlim=(-1, 5), ylim=(-0.6, 1.7))
     ax.axis("off")
     alt = f"Three boxes {start}, {middle}, {end}. Forward arrows run from {start} straight to {end}, and by way of {middle}. "
     detour = " ".join(detour.split())
@@ -157,6 +157,7 @@ def rows_moved(first, second, row, titles):
         ax.axhline(0, color=MUTED, linewidth=0.8)
         ax.set(title=title, ylabel="change of loss")
     ax.set_xlabel("row of the batch")
+    fig.align_ylabels()
     bars = f"{len(first)} bars, the change of each row's loss"
     return picture(
         fig,

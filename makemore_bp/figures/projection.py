@@ -105,51 +105,70 @@ def three_rows(one, a_hat, u, left, others, others_left):
     return picture(fig, alt)
 
 
-def turning(one, a_hat, points, left, stops=12):
-    """The many gradients of `three_rows` from all sides; an animation.
+def taken_away(one, a_hat, points, without_one, left, stops=8):
+    """The many gradients of `three_rows`: they lose one shadow, then the other, then the camera moves; an animation.
 
-    The camera goes from the usual place to where what is left is seen end on, to where the plane is seen
-    edge on, and back, with `stops` figures on each way.
+    It goes from the usual place to where what is left is seen end on, to where the plane is seen edge on,
+    and back, with `stops` figures on each way.
     """
-    one, a_hat, points, left = one.tolist(), a_hat.tolist(), points.T.tolist(), left.T.tolist()
+    one, a_hat = one.tolist(), a_hat.tolist()
+    points, without_one, left = (t.T.tolist() for t in (points, without_one, left))
     end_on = max(left, key=lambda v: hypot(*v))
     end_on = [-x for x in end_on] if end_on[2] > 0 else end_on  # the side on which the camera stands
     views = [CAMERA, end_on, [-1.8 * x for x in _plus((1, one), (-0.5, a_hat))], CAMERA]
     views = [[x / hypot(*view) for x in view] for view in views]
-    figures = []
-    for here, there in zip(views, views[1:]):
-        for k in range(stops):
-            share = (1 - cos(pi * k / stops)) / 2  # slow at both ends
-            figures.append(_from_one_side(one, a_hat, points, left, _plus((1 - share, here), (share, there))))
-    alt = (
-        f"The space of the last picture, seen from a camera that moves: {len(points)} dots scattered, the same number "
-        "of black dots without their shadows on the plane of 1 and a-hat. Seen end on, all black dots fall on one "
-        "point. Seen along the plane, the plane is a line and the black dots stand on another at a right angle to it."
-    )
-    stay = [1500] + [110] * (stops - 1)
-    return moving(figures, alt, stay * 3)
-
-
-def _from_one_side(one, a_hat, points, left, camera):
-    fig = figure(5.6, 4.4)
-    ax = fig.subplots()
-    ax.set(aspect="equal", xlim=(-5, 5), ylim=(-4, 4))
-    ax.axis("off")
-    corners = [
-        _seen(_plus((s, one), (t, a_hat)), camera) for s, t in ((-2, -2.5), (2, -2.5), (2, 2.5), (-2, 2.5))
-    ]
-    ax.fill(*zip(*corners), facecolor="#EDEDED", edgecolor="#B0B0B0", zorder=0)
-    for these, colour, label in (
-        (points, GRADIENT, "upstream gradients"),
-        (left, "black", "what is left of them"),
+    shares = [(1 - cos(pi * k / stops)) / 2 for k in range(stops)]  # slow at both ends
+    both = [points, without_one]
+    figures = [_from_one_side(one, a_hat, points, both, left, CAMERA, "Two shadows taken away")]
+    for past, there, title in (
+        (both[:1], without_one, r"First the shadow on $\mathbf{1}$ …"),
+        (both, left, r"… then the shadow on $\hat a$"),
     ):
-        ax.plot(
-            *zip(*(_seen(point, camera) for point in these)), "o", color=colour, markersize=3.5, label=label
-        )
-    for vector, colour, name in (one, MEAN, r"$\mathbf{1}$"), (a_hat, VARIANCE, r"$\hat a$"):
+        for share in shares:
+            now = [_plus((1 - share, p), (share, q)) for p, q in zip(past[-1], there)]
+            figures.append(_from_one_side(one, a_hat, points, past, now, CAMERA, title))
+    for here, there in zip(views, views[1:]):
+        for share in shares:
+            camera = _plus((1 - share, here), (share, there))
+            figures.append(
+                _from_one_side(one, a_hat, points, [], left, camera, "What is left, from all sides")
+            )
+    alt = (
+        f"The space of the last picture. {len(points)} black dots start on the dots of the upstream gradients. They "
+        "move along 1 and come to rest on a plane at a right angle to it, then along a-hat and come to rest on a "
+        "line. Then the camera moves. Seen end on, all black dots fall on one point. Seen along the plane of 1 and "
+        "a-hat, this plane is a line, and the black dots stand on another at a right angle to it."
+    )
+    return moving(figures, alt, [2000] + 5 * ([1000] + [120] * (stops - 1)))
+
+
+def _from_one_side(one, a_hat, points, past, now, camera, title):
+    """One figure of it: black dots, where they are now, with lines from where they were in the past."""
+    fig = figure(5.6, 4.6)
+    fig.set_layout_engine("none")  # all figures are to have their things in the same places
+    fig.text(0.5, 0.96, title, fontsize=11, ha="center", va="center")
+    ax = fig.add_axes((0, 0.07, 1, 0.85))
+    ax.set(aspect="equal", xlim=(-5, 5), ylim=(-3.5, 3.5))
+    ax.axis("off")
+    ends = ((-2, -2.5), (2, -2.5), (2, 2.5), (-2, 2.5))
+    corners = [_seen(_plus((s, one), (t, a_hat)), camera) for s, t in ends]
+    ax.fill(*zip(*corners), facecolor="#EDEDED", edgecolor="#B0B0B0", zorder=0)
+    for colour, start, end in zip((MEAN, VARIANCE), past, [*past[1:], now]):
+        for p, q in zip(start, end):
+            _line(ax, (p, q), camera, color=colour, linewidth=0.9, zorder=1)
+    for these, colour, what in (
+        (points, GRADIENT, "upstream gradients"),
+        (now, "black", "what is left of them"),
+    ):
+        seen = zip(*(_seen(point, camera) for point in these))
+        ax.plot(*seen, "o", color=colour, markersize=3.5, label=what)
+    for vector, colour, ink, name in (
+        (one, MEAN, "#A34E80", r"$\mathbf{1}$"),
+        (a_hat, VARIANCE, VARIANCE, r"$\hat a$"),
+    ):
         _arrow(ax, vector, colour, camera=camera)
-        ax.text(*_seen(_plus((1.3, vector)), camera), name, color=colour, ha="center", va="center")
-    ax.legend(loc="lower left", fontsize=9)
+        ax.text(*_seen(_plus((1.3, vector)), camera), name, color=ink, ha="center", va="center")
+    fig.legend(loc="lower center", ncols=2, fontsize=9)
     return fig
 
 
