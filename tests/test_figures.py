@@ -14,12 +14,13 @@ from makemore_bp.rules import GRADIENTS
 def projected():
     one, a_hat = torch.ones(3), torch.tensor([-1.0, 0.0, 1.0])
     points = torch.randn(3, 60, generator=torch.Generator().manual_seed(9))
-    normal = torch.tensor([1.0, -2.0, 1.0])
-    return projection.turning(one, a_hat, points, torch.outer(normal, normal @ points) / 6, stops=4)
+    without_one, normal = points - points.mean(0), torch.tensor([1.0, -2.0, 1.0])
+    left = torch.outer(normal, normal @ points) / 6
+    return projection.taken_away(one, a_hat, points, without_one, left, stops=4)
 
 
 @pytest.mark.parametrize(
-    "draw, frames", [(graph.flowing_back, 1 + len(GRADIENTS)), (projected, 12)], ids=["flowing", "turning"]
+    "draw, frames", [(graph.flowing_back, 1 + len(GRADIENTS)), (projected, 21)], ids=["flowing", "taken away"]
 )
 def test_animations(draw, frames):
     shown, again = draw(), draw()

@@ -60,7 +60,7 @@ def _pixels(fig):
     return np.asarray(Pixels.open(buffer).convert("RGB"))
 
 
-def _few_colours(frames, many=64):
+def _few_colours(frames, many=96):
     """The frames in their commonest colours, each pixel in the nearest of them: a tenth of the size."""
     codes = np.stack(frames) @ np.array([1 << 16, 1 << 8, 1])  # one number a colour
     count = np.bincount(codes.ravel())
