@@ -3,7 +3,18 @@
 import numpy as np
 from matplotlib.patches import FancyArrowPatch
 
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
+from .style import (
+    BATCH_SUM,
+    BATCH_SUM_INK,
+    FORWARD,
+    GRADIENT,
+    GRADIENT_INK,
+    HIGHLIGHT,
+    MUTED,
+    MUTED_INK,
+    figure,
+    picture,
+)
 
 ITSELF, MEAN, VARIANCE = GRADIENT, BATCH_SUM, "#6A3D9A"  # the three terms of dx, the same in each figure
 
@@ -50,10 +61,10 @@ def paths(derivatives=False):
         if derivatives:
             ax.text(*place, derivative, size=13, color="black", ha="center", va="center")
     if not derivatives:
-        ax.text(2.1, -0.26, "1  x itself", color=ITSELF, ha="center", va="center")
-        ax.text(2.1, 0.4, "2  through the mean", color="#A34E80", ha="center", va="center")
+        ax.text(2.1, -0.26, "1  x itself", color=GRADIENT_INK, ha="center", va="center")
+        ax.text(2.1, 0.4, "2  through the mean", color=BATCH_SUM_INK, ha="center", va="center")
         ax.text(1.9, 2.58, "3  through the variance", color=VARIANCE, ha="center", va="center")
-        ax.text(1.72, 1.9, "a fourth?", color="#595959", ha="left", va="center")
+        ax.text(1.72, 1.9, "a fourth?", color=MUTED_INK, ha="left", va="center")
     alt = (
         "Graph of one column, left to right. Path 1 goes from x straight to x-hat. Path 2 goes from x to the mean mu "
         "and on to x-hat. Path 3 goes from x to the variance, to v and on to x-hat. From x-hat it goes on to y and L. "

@@ -3,7 +3,18 @@
 from matplotlib.patches import Arc
 
 from ..data import VOCAB
-from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, picture
+from .style import (
+    FORWARD,
+    GRADIENT,
+    GRADIENT_INK,
+    HIGHLIGHT,
+    MUTED,
+    MUTED_INK,
+    PARAMETER,
+    PARAMETER_INK,
+    figure,
+    picture,
+)
 
 MONO = {"family": "DejaVu Sans Mono", "ha": "center", "va": "center"}
 
@@ -95,10 +106,10 @@ def right_angle():
     ):
         ax.annotate("", end, start, arrowprops={**arrow, "color": colour})
     ax.plot([2.82, 2.82, 3], [0, 0.18, 0.18], color="black", linewidth=0.8)
-    ax.text(1.5, -0.12, "w, a column of W1", color=PARAMETER, ha="center", va="top")
-    ax.text(3.08, 0.75, "step: −lr · dw", color=GRADIENT, va="center")
+    ax.text(1.5, -0.12, "w, a column of W1", color=PARAMETER_INK, ha="center", va="top")
+    ax.text(3.08, 0.75, "step: −lr · dw", color=GRADIENT_INK, va="center")
     ax.text(1.35, 0.86, "w afterwards", color="black", ha="center", rotation=26.6, rotation_mode="anchor")
-    ax.text(2.35, 2.12, "all vectors as long as w", color="#595959", ha="right", va="center", fontsize=9)
+    ax.text(2.35, 2.12, "all vectors as long as w", color=MUTED_INK, ha="right", va="center", fontsize=9)
     ax.set(xlim=(-0.1, 4.4), ylim=(-0.6, 2.3), aspect="equal")
     ax.axis("off")
     alt = (

@@ -3,7 +3,7 @@
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from ..data import VOCAB
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
+from .style import BATCH_SUM, FORWARD, GRADIENT, GRADIENT_INK, HIGHLIGHT, MUTED, figure, picture
 
 PULL = 2  # a force of 1 is drawn as long as 2 units of logit
 COLOURS = {"cross-entropy": GRADIENT, "BatchNorm": BATCH_SUM}
@@ -29,7 +29,7 @@ def forces(panels):
         ax.margins(y=0.12)
         if len(z) < 8:
             for j, f in enumerate(force):
-                text = {"color": "#B34E00", "fontsize": 9, "ha": "center", "va": "bottom"}
+                text = {"color": GRADIENT_INK, "fontsize": 9, "ha": "center", "va": "bottom"}
                 ax.text(j, max(z[j], ends[j]) + 0.08, f"{f:+.2f}".replace("-", "−"), **text)
     alt = "Bars of logits, each with an arrow of minus its gradient. In every panel the target's bar is pulled up "
     return picture(fig, alt + "and every other bar is pushed down, the more the larger its probability is.")

@@ -7,7 +7,18 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from ..rules import GRADIENTS, STEPS
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, moving, picture
+from .style import (
+    BATCH_SUM,
+    FORWARD,
+    GRADIENT,
+    HIGHLIGHT,
+    MUTED,
+    MUTED_INK,
+    PARAMETER,
+    figure,
+    moving,
+    picture,
+)
 
 # Where each node stands on the map: x and y of its centre, in pixels of a map 900 wide.
 PLACES = {
@@ -136,7 +147,7 @@ LIT = Look("gradient: this notebook", HIGHLIGHT, "black", weight="bold")
 DERIVED = Look("gradient: derived already", _tint(GRADIENT, 0.3), GRADIENT)
 VALUE = Look("value of the forward pass", _tint(FORWARD, 0.12), FORWARD)
 PLAIN_PARAMETER = Look("parameter", _tint(PARAMETER, 0.12), PARAMETER)
-TO_COME = Look("gradient: still to come", "white", MUTED, text="#595959")
+TO_COME = Look("gradient: still to come", "white", MUTED, text=MUTED_INK)
 KEPT = Look("kept for the backward pass", _tint(FORWARD, 0.4), FORWARD, weight="bold")
 LEFT_OUT = TO_COME._replace(what="not kept")
 CHIP = {
@@ -204,7 +215,8 @@ def _centre(box):
 
 
 def _arrow(ax, a, b):
-    ax.add_patch(FancyArrowPatch(_centre(a), _centre(b), patchA=a, patchB=b, shrinkA=0, shrinkB=1, **ARROW))
+    arrow = FancyArrowPatch(_centre(a), _centre(b), patchA=a, patchB=b, shrinkA=0, shrinkB=1, **ARROW)
+    ax.add_artist(arrow)  # as add_patch, in half the time: the limits stand already
 
 
 def _wrap(ax, a, b, y):

@@ -210,9 +210,8 @@ def column(values, gradients=None, digits=3):
             ax.vlines(range(len(numbers)), 0, numbers, color=colour, linewidth=1.5)
             ax.plot(numbers, "o", color=colour, markersize=3)
             ax.axhline(0, color="black", linewidth=0.8)
-            ax.axhline(
-                numbers.mean(), color=BATCH_SUM, linewidth=1.8, linestyle="--", label="mean of the column"
-            )
+            look = {"color": BATCH_SUM, "linewidth": 1.8, "linestyle": "--"}
+            ax.axhline(numbers.mean(), **look, label="mean of the column")
             ax.set_title(name, size=10)
             _plain(ax)
     for ax in panels[-1]:

@@ -1,6 +1,6 @@
 """Notebook 02's drawings: slopes, the chain rule, Jacobians beside their transposes, rows that depend on each other."""
 
-from .style import DIVERGING, FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, picture
+from .style import DIVERGING, FORWARD, GRADIENT, GRADIENT_INK, HIGHLIGHT, MUTED, figure, picture
 
 
 def chord(xs, ys, ends, heights):
@@ -27,14 +27,16 @@ def chain(names, values, steps, factors, gradients):
         box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": FORWARD}
         ax.text(2 * i, 0, f"{name} = {value}", ha="center", va="center", bbox=box, color=FORWARD)
         label = f"d{name} = {gradient}"
-        ax.text(2 * i, -1.15, label, ha="center", va="center", color=GRADIENT, fontweight="bold")
+        ax.text(2 * i, -1.15, label, ha="center", va="center", color=GRADIENT_INK, fontweight="bold")
     for i, (step, factor) in enumerate(zip(steps, factors)):
         _arrow(ax, (2 * i + 0.55, 0), (2 * i + 1.4, 0), FORWARD)
         ax.text(2 * i + 1, 0.45, step, ha="center", color=FORWARD)
         _arrow(ax, (2 * i + 1.35, -1.15), (2 * i + 0.65, -1.15), GRADIENT)
-        ax.text(2 * i + 1, -0.85, f"× {factor}", ha="center", color=GRADIENT)
+        ax.text(2 * i + 1, -0.85, f"× {factor}", ha="center", color=GRADIENT_INK)
     ax.text(-0.7, 0.95, "forward pass →", color=FORWARD, fontsize=9)
-    ax.text(-0.7, -1.85, "← backward pass: upstream gradient × local derivative", color=GRADIENT, fontsize=9)
+    ax.text(
+        -0.7, -1.85, "← backward pass: upstream gradient × local derivative", color=GRADIENT_INK, fontsize=9
+    )
     ax.set(xlim=(-0.8, 2 * len(names) - 1.2), ylim=(-2, 1.2))
     ax.axis("off")
     forward = ", ".join(f"{name} = {value}" for name, value in zip(names, values))
@@ -63,7 +65,7 @@ def beside_transpose(J, inputs, outputs, title):
         box = x / fig.get_figwidth(), 1 - (top + tall * cell) / height
         ax = fig.add_axes((*box, wide * cell / fig.get_figwidth(), tall * cell / height))
         across, down = (outputs, inputs) if side else (inputs, outputs)
-        color = GRADIENT if side else FORWARD
+        color = GRADIENT_INK if side else FORWARD
         _matrix(ax, M, [_entry(a, side) for a in across], [_entry(d, side) for d in down], color, size)
         ax.set_title("backward: $J^T$" if side else "forward: $J$", color=color, fontsize=10)
     filled = "; ".join(
@@ -111,10 +113,10 @@ def two_uses(start, middle, end, direct, detour):
     for a, b in [((0.25, 0.1), (3.75, 0.1)), ((0.2, 0.26), (1.76, 1.08)), ((2.24, 1.08), (3.8, 0.26))]:
         _arrow(ax, a, b, FORWARD)
     _arrow(ax, (3.75, -0.1), (0.25, -0.1), GRADIENT)
-    ax.text(2, -0.42, direct, ha="center", color=GRADIENT)
+    ax.text(2, -0.42, direct, ha="center", color=GRADIENT_INK)
     _arrow(ax, (3.95, 0.3), (2.24, 1.32), GRADIENT, 0.35)
     _arrow(ax, (1.76, 1.32), (0.05, 0.3), GRADIENT, 0.35)
-    ax.text(-0.05, 1.2, detour, ha="center", color=GRADIENT)
+    ax.text(-0.05, 1.2, detour, ha="center", color=GRADIENT_INK)
     ax.set(xlim=(-1, 5), ylim=(-0.6, 1.7))
     ax.axis("off")
     alt = f"Three boxes {start}, {middle}, {end}. Forward arrows run from {start} straight to {end}, and by way of {middle}. "
@@ -134,14 +136,14 @@ def outer_products(h, dlogits, parts, dW):
         _matrix(ax, part, [_short(x) for x in dlogits[b]], [_short(x) for x in h[b]], MUTED, top)
         ax.set_ylabel(f"h, row {b}", color=FORWARD)
         ax.tick_params(axis="y", labelcolor=FORWARD)
-        ax.tick_params(axis="x", labelcolor=GRADIENT)
-        ax.set_title(f"dlogits, row {b}", color=GRADIENT, fontsize=10)
+        ax.tick_params(axis="x", labelcolor=GRADIENT_INK)
+        ax.set_title(f"dlogits, row {b}", color=GRADIENT_INK, fontsize=10)
         ax.text(
             1.07, 0.5, "+" if b + 1 < len(parts) else "=", transform=ax.transAxes, fontsize=14, va="center"
         )
     names = [f"{j}" for j in range(dW.shape[1])], [f"{i}" for i in range(dW.shape[0])]
-    _matrix(axes[-1], dW, *names, GRADIENT, top)
-    axes[-1].set_title("dW: their sum", color=GRADIENT, fontsize=10)
+    _matrix(axes[-1], dW, *names, GRADIENT_INK, top)
+    axes[-1].set_title("dW: their sum", color=GRADIENT_INK, fontsize=10)
     size = f"{dW.shape[0]} by {dW.shape[1]}"
     alt = f"{len(parts)} multiplication tables of {size}, each of one row of h (down the side) and of dlogits (along the top)"
     return picture(fig, f"{alt}, and their sum dW, also {size}: {dW.tolist()}.")

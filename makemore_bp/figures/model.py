@@ -3,9 +3,7 @@
 from matplotlib.patches import Rectangle
 
 from ..data import VOCAB
-from .style import DIVERGING, FORWARD, HIGHLIGHT, MUTED, PARAMETER, SEQUENTIAL, figure, picture
-
-DARK_GREEN = "#00694C"  # the parameters' colour, dark enough for small letters
+from .style import DIVERGING, FORWARD, HIGHLIGHT, MUTED, PARAMETER, PARAMETER_INK, SEQUENTIAL, figure, picture
 
 
 def network(context, target, hidden=64):
@@ -22,7 +20,7 @@ def network(context, target, hidden=64):
         _cells(ax, 135, y + 8, 120, 14, 1, 10)
         ax.annotate("", (131, y + 15), (49, y + 15), arrowprops={"arrowstyle": "-|>", "color": PARAMETER})
         _fan(ax, 258, (y + 15, y + 15), 312, (303 - 90 * k, 213 - 90 * k), MUTED)
-    ax.text(90, 265, "row of C", ha="center", color=DARK_GREEN, fontsize=9.5)
+    ax.text(90, 265, "row of C", ha="center", color=PARAMETER_INK, fontsize=9.5)
     columns = {315: (30, "embcat\n30 numbers", 270), 510: (hidden, f"h\n{hidden} hidden units", 320)}
     for x, (count, label, height) in columns.items():
         _cells(ax, x, 168 - height / 2, 16, height, count, 1)
@@ -50,7 +48,7 @@ def network(context, target, hidden=64):
 
 def _label():
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "boxstyle": "round,pad=0.2"}
-    return {"color": DARK_GREEN, "fontsize": 9.5, "bbox": box}
+    return {"color": PARAMETER_INK, "fontsize": 9.5, "bbox": box}
 
 
 def _cells(ax, x, y, width, height, rows, columns):
@@ -100,11 +98,11 @@ def _matrix(fig, left, name, t, after):
     signed = {"cmap": DIVERGING, "vmin": -2, "vmax": 2}
     colours = {"cmap": SEQUENTIAL, "vmin": 0} if name == "probs" else signed
     image = ax.imshow(t, interpolation="nearest", aspect="auto", **colours)
-    ax.set_title(f"{name}  {rows} × {columns}", fontsize=9.5, color=DARK_GREEN if parameter else "black")
+    ax.set_title(f"{name}  {rows} × {columns}", fontsize=9.5, color=PARAMETER_INK if parameter else "black")
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set(visible=True, color=PARAMETER if parameter else FORWARD, linewidth=2 if parameter else 1)
     if parameter:
-        ax.set_xlabel("one copy", fontsize=9, color=DARK_GREEN)
+        ax.set_xlabel("one copy", fontsize=9, color=PARAMETER_INK)
     else:
         frame = {"edgecolor": "white" if name == "probs" else "black", "linewidth": 1.5, "clip_on": False}
         ax.add_patch(Rectangle((-0.5, 4.5), columns, 1, fill=False, **frame))

@@ -5,7 +5,18 @@ from math import cos, hypot, pi
 from matplotlib.patches import Rectangle
 
 from .batchnorm import MEAN, VARIANCE
-from .style import FORWARD, GRADIENT, HIGHLIGHT, MUTED, figure, moving, picture
+from .style import (
+    BATCH_SUM_INK,
+    FORWARD,
+    GRADIENT,
+    GRADIENT_INK,
+    HIGHLIGHT,
+    MUTED,
+    MUTED_INK,
+    figure,
+    moving,
+    picture,
+)
 
 EPS_LOOKS = {0.0: (FORWARD, "o"), 1e-5: (HIGHLIGHT, "s"), 1e-3: (GRADIENT, "^"), 1e-1: (VARIANCE, "d")}
 # where the camera of the drawings in space stands, seen from the origin; row 2 is upright
@@ -81,11 +92,11 @@ def three_rows(one, a_hat, u, left, others, others_left):
     _line(first, (u, shadow), color="black", linestyle=":", linewidth=1.5)
     _corner(first, shadow, _plus((-1, shadow)), left)
     for at, text, colour, offset in (
-        (one, r"$\mathbf{1}$", "#A34E80", (-10, 4)),
+        (one, r"$\mathbf{1}$", BATCH_SUM_INK, (-10, 4)),
         (a_hat, r"$\hat a$", VARIANCE, (12, 0)),
-        (u, "$u$", "#B34E00", (30, 4)),
+        (u, "$u$", GRADIENT_INK, (30, 4)),
         (left, "what is left of $u$", "black", (6, -14)),
-        (shadow, "shadow of $u$", "#595959", (0, 8)),
+        (shadow, "shadow of $u$", MUTED_INK, (0, 8)),
     ):
         first.annotate(
             text, _seen(at), offset, textcoords="offset points", color=colour, fontsize=11, ha="center"
@@ -105,7 +116,7 @@ def three_rows(one, a_hat, u, left, others, others_left):
     return picture(fig, alt)
 
 
-def taken_away(one, a_hat, points, without_one, left, stops=8):
+def taken_away(one, a_hat, points, without_one, left, stops=7):
     """The many gradients of `three_rows`: they lose one shadow, then the other, then the camera moves; an animation.
 
     It goes from the usual place to where what is left is seen end on, to where the plane is seen edge on,
@@ -163,7 +174,7 @@ def _from_one_side(one, a_hat, points, past, now, camera, title):
         seen = zip(*(_seen(point, camera) for point in these))
         ax.plot(*seen, "o", color=colour, markersize=3.5, label=what)
     for vector, colour, ink, name in (
-        (one, MEAN, "#A34E80", r"$\mathbf{1}$"),
+        (one, MEAN, BATCH_SUM_INK, r"$\mathbf{1}$"),
         (a_hat, VARIANCE, VARIANCE, r"$\hat a$"),
     ):
         _arrow(ax, vector, colour, camera=camera)
@@ -209,11 +220,11 @@ def over_eps(sizes, found, formula):
     fig = figure(7, 3.6)
     ax = fig.subplots()
     ax.loglog(sizes, formula, color=HIGHLIGHT, linewidth=4, alpha=0.5, label="the formula")
-    for (name, values), (colour, mark) in zip(found.items(), (("#595959", "s"), ("black", "o"))):
+    for (name, values), (colour, mark) in zip(found.items(), ((MUTED_INK, "s"), ("black", "o"))):
         ax.loglog(sizes, values, mark, color=colour, markersize=4.5, label=f"measured in {name}",
                   markerfacecolor="none")  # fmt: skip
     ax.axvline(1e-5, color=MUTED, linewidth=1, linestyle=":")
-    ax.text(1.2e-5, min(formula), "our ε", fontsize=9, color="#595959", va="bottom")
+    ax.text(1.2e-5, min(formula), "our ε", fontsize=9, color=MUTED_INK, va="bottom")
     ax.set(
         xlabel="ε",
         ylabel=r"largest entry of $\hat a^\top da$",

@@ -15,6 +15,8 @@ PARAMETER = "#009E73"  # parameters
 BATCH_SUM = "#CC79A7"  # sums over the batch
 HIGHLIGHT = "#E69F00"  # what the text is about right now
 MUTED = "#8C8C8C"  # everything in the background
+# darker, for words in these colours: enough contrast for small letters
+GRADIENT_INK, PARAMETER_INK, BATCH_SUM_INK, MUTED_INK = "#B34E00", "#00694C", "#A34E80", "#595959"
 DIVERGING = "PuOr"  # signed values, centred on zero: orange and purple
 SEQUENTIAL = "cividis"  # values of one sign
 
