@@ -159,9 +159,9 @@ def _from_one_side(one, a_hat, points, past, now, camera, title):
     fig.set_layout_engine("none")  # all figures are to have their things in the same places
     fig.text(0.5, 0.96, title, fontsize=11, ha="center", va="center")
     ax = fig.add_axes((0, 0.07, 1, 0.85))
-    ax.set(aspect="equal", xlim=(-5, 5), ylim=(-3.5, 3.5))
+    ax.set(aspect="equal", xlim=(-5.6, 5.6), ylim=(-4, 4))
     ax.axis("off")
-    ends = ((-2, -2.5), (2, -2.5), (2, 2.5), (-2, 2.5))
+    ends = ((-1.6, -2), (1.6, -2), (1.6, 2), (-1.6, 2))
     corners = [_seen(_plus((s, one), (t, a_hat)), camera) for s, t in ends]
     ax.fill(*zip(*corners), facecolor="#EDEDED", edgecolor="#B0B0B0", zorder=0)
     for colour, start, end in zip((MEAN, VARIANCE), past, [*past[1:], now]):
