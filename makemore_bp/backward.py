@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import torch
 from torch.nn import functional as F
 
+from . import checks
 from .model import Params
 from .rules import GRADIENTS
 
@@ -139,6 +140,7 @@ RULES = {name: globals()["d" + name] for name in GRADIENTS}
 @torch.no_grad()
 def backward_all(v):
     """The 26 gradients of a `forward` pass, in order, each from those before it; attributes by name."""
+    checks.has(v, checks.ATOMIC, "what forward() returns")
     d = SimpleNamespace()
     for name, rule in RULES.items():
         setattr(d, name, rule(v, d))
@@ -150,6 +152,7 @@ def backward_all(v):
 
 def cross_entropy_backward(logits, Yb):
     """dlogits (n, V) in one line, softmax minus one-hot over n, for logits (n, V) and targets Yb (n,)."""
+    checks.targets(logits, Yb)
     n, V = logits.shape
     return (F.softmax(logits, 1) - F.one_hot(Yb, V)) / n
 
@@ -159,6 +162,7 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
 
     divisor is what the variance was divided by: n - 1 (the default, this course) or n (PyTorch's BatchNorm).
     """
+    checks.batchnorm(dhpreact, bnraw, bngain, bnvar_inv, divisor)
     n = dhpreact.shape[0]
     divisor = divisor or n - 1
     return (bngain * bnvar_inv / n) * (
@@ -171,6 +175,7 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
 @torch.no_grad()
 def backward_six(v):
     """The parameters' gradients after `forward_merged`, in six groups; returns them in the order of `Params`."""
+    checks.has(v, checks.MERGED, "what forward_merged() returns")
     # 1 logits
     dlogits = cross_entropy_backward(v.logits, v.Yb)
     # 2 second layer

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import torch
 
 from .causes import Search, largest
+from .checks import a
 from .ledger import Entry, Ledger, same_memory, same_values
 from .rules import STEPS
 from .terms import Known, fits, wide
@@ -79,7 +80,7 @@ class Compare:
         Starts the ledger anew. Raises TypeError for anything else.
         """
         if not isinstance(forward_pass, (dict, SimpleNamespace)):
-            why = f"cmp.watch takes a forward pass or globals(), not {_a(type(forward_pass).__name__)}."
+            why = f"cmp.watch takes a forward pass or globals(), not {a(type(forward_pass).__name__)}."
             if isinstance(forward_pass, tuple) and hasattr(forward_pass, "_fields"):
                 why += " Parameters are only its beginning: hand over what forward(params, Xb, Yb) returned."
             raise TypeError(why)
@@ -377,18 +378,14 @@ def _unusable(yours, tensor):
     if yours is None or yours is ...:
         return "to do: nothing to compare yet."
     if not isinstance(yours, torch.Tensor):
-        return f"yours is not a tensor but {_a(type(yours).__name__)}."
+        return f"yours is not a tensor but {a(type(yours).__name__)}."
     if tensor is _MISSING:
         return 'a third argument is missing: the forward value, as in cmp("W1", dW1, W1); or hand the pass over with cmp.watch(v).'
     if not isinstance(tensor, torch.Tensor):
-        return f"the third argument is {_a(type(tensor).__name__)}; give the forward value whose gradient this is, a tensor."
+        return f"the third argument is {a(type(tensor).__name__)}; give the forward value whose gradient this is, a tensor."
     if yours.is_nested or tensor.is_nested:
         return "nested tensors are not compared; use an ordinary one."
     return None
-
-
-def _a(word):
-    return f"an {word}" if word[:1] in tuple("aeiou") else f"a {word}"
 
 
 def _truth(tensor):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from . import checks
+
 VOCAB = ".abcdefghijklmnopqrstuvwxyz"  # index 0 marks a name's start and end
 CONTEXT = 3  # letters seen before the next one is predicted
 NAMES_FILE = Path(__file__).resolve().parent.parent / "data" / "names.txt"
@@ -21,6 +23,8 @@ class BadNames(ValueError):
 
 def names_path(path=None):
     """The file to read: the argument, else $MAKEMORE_BP_NAMES, else the list shipped with the course."""
+    if path is not None:
+        path = checks.path(path)
     return Path(path or os.environ.get(NAMES_VARIABLE) or NAMES_FILE)
 
 
@@ -69,7 +73,11 @@ def _complaint(line):
 
 
 def build_dataset(names):
-    """Every letter of every name, with the CONTEXT letters before it: X (N, CONTEXT) and Y (N,), int64."""
+    """Every letter of every name, with the CONTEXT letters before it: X (N, CONTEXT) and Y (N,), int64.
+
+    names: a list of names in lower case. Raises TypeError or ValueError for anything else.
+    """
+    checks.names(names)
     X, Y = bytearray(), bytearray()  # a list of lists takes ten times the memory
     for name in names:
         context = [0] * CONTEXT

@@ -6,7 +6,9 @@ import os
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
+from . import checks
 from .data import NAMES_FILE, NAMES_VARIABLE
 
 URL = "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt"
@@ -31,8 +33,11 @@ def fetch(url=URL, target=FILE, timeout=30):
     """Download the list to `target`; the file is put in place whole and checked, or not at all.
 
     timeout: seconds, for the connection and then for the whole download.
-    Raises NotFetched.
+    Raises NotFetched; TypeError or ValueError for arguments of no use.
     """
+    checks.kind("url", url, "an address", str)
+    checks.number("timeout", timeout, 0, above=True)
+    target = Path(checks.path(target))
     try:
         content = _download(url, timeout)
     except urllib.error.HTTPError as error:

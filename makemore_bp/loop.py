@@ -1,9 +1,11 @@
 """A check for your own training step: are its gradients the true ones, in the loop too, and does it use them?"""
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
 
+from . import checks
 from .compare import TOLERANCE, Compare
 from .ledger import same_memory
 from .model import Params, forward
@@ -35,19 +37,28 @@ class StepCheck:
         if hasattr(parameters, "_asdict"):
             parameters = parameters._asdict()
         if not isinstance(parameters, dict):
-            parameters = list(parameters)
+            checks.kind("parameters", parameters, "a list of tensors, a Params or a dict", (list, tuple))
+            checks.kind("names", names, "a list of names", (list, tuple, type(None)))
             names = list(names or Params._fields)
             if len(names) != len(parameters):
                 raise ValueError(f"{len(parameters)} parameters and {len(names)} names: give names=[...].")
-            parameters = dict(zip(names, parameters))
+            parameters = dict(zip(map(str, names), parameters))
         if loss is None and set(parameters) != set(Params._fields):
             raise ValueError(f"the course's model has {', '.join(Params._fields)}; for another give loss=...")
+        checks.kind("steps", steps, "a list of whole numbers", Iterable)
+        if loss is not None:
+            checks.kind("loss", loss, "a function of (parameters, Xb, Yb)", Callable)
+        for name, p in parameters.items():
+            checks.kind("a name", name, "text", str)
+            checks.kind(f"the parameter {name}", p, "a tensor", torch.Tensor)
         self.parameters, self.steps, self.loss = parameters, set(steps), loss
         self.step, self.problems, self.watched = -1, [], 0
         self._truth, self._past, self._hooks = None, [], []
 
     def begin(self, Xb, Yb):
         """Before a step: remember the parameters and compute what their gradients will have to be."""
+        checks.kind("Xb", Xb, "a tensor", torch.Tensor)
+        checks.kind("Yb", Yb, "a tensor", torch.Tensor)
         self.step += 1
         self._truth = None
         self._unhook()
@@ -79,10 +90,12 @@ class StepCheck:
         """
         if self._truth is None:
             return
-        self.watched += 1
-        self._unhook()
+        checks.kind("lr", lr, "a number", (int, float, torch.Tensor))
         if hasattr(grads, "_asdict"):
             grads = grads._asdict()
+        checks.kind("grads", grads, "a list of gradients, a Params or a dict", (list, tuple, dict))
+        self.watched += 1
+        self._unhook()
         if not isinstance(grads, dict):
             grads = list(grads)
             if len(grads) != len(self.parameters):

@@ -1,11 +1,13 @@
 """The model: its parameters, and the forward pass in atomic steps and in merged ones."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
+from . import checks
 from .data import CONTEXT, VOCAB
 
 EMBEDDING = 10  # numbers a letter is embedded in
@@ -35,8 +37,12 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
 
     Always drawn in float32 on the CPU and then cast or moved, so that every dtype and device starts
     from the same numbers. C, W1, b1, W2, b2 are the lecture's; it draws BatchNorm's two from the
-    unseeded global generator, here they come from a second one.
+    unseeded global generator, here they come from a second one. Raises ValueError.
     """
+    checks.whole("hidden", hidden, 1)
+    checks.whole("seed", seed, 0)
+    checks.dtype(dtype)
+    checks.device(device)
     g = torch.Generator().manual_seed(seed)
     fan_in = CONTEXT * EMBEDDING
     C = torch.randn((len(VOCAB), EMBEDDING), generator=g, dtype=torch.float32)
@@ -54,16 +60,9 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
 
 def minibatch(X, Y, g, n=32):
     """n examples drawn with replacement: Xb (n, 3) and Yb (n,). Drawn on the CPU, the same for every device."""
+    checks.examples(X, Y, g, n)
     ix = torch.randint(0, X.shape[0], (n,), generator=g)
     return X[ix], Y[ix]
-
-
-def _check_batch(Xb):
-    if Xb.shape[0] < 2:
-        raise ValueError(
-            f"a batch of {Xb.shape[0]}: BatchNorm divides by n - 1 and needs n of at least 2 "
-            "(a single row has no variance)."
-        )
 
 
 def _check_variance(v):
@@ -82,10 +81,11 @@ def forward(params, Xb, Yb, eps=EPS, activation=torch.tanh):
 
     The rules of `backward` and what `cmp` says are for tanh; notebook 13 puts another `activation` in its place.
     Keeps every intermediate; each retains its gradient, so that after `v.loss.backward()` the
-    attribute `v.counts.grad`, say, is the truth to compare with. Raises ValueError for n = 1, and for a
-    column without variance at eps = 0.
+    attribute `v.counts.grad`, say, is the truth to compare with. Raises TypeError or ValueError for what does not
+    fit together, for n = 1, and for a column without variance at eps = 0.
     """
-    _check_batch(Xb)
+    checks.batch(params, Xb, Yb, eps, least=2)
+    checks.kind("activation", activation, "a function of hpreact", Callable)
     n = Xb.shape[0]
     v = Pass(Xb=Xb, Yb=Yb, n=n, eps=eps, **params._asdict())
     # embedding and first layer
@@ -127,9 +127,9 @@ def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
     """The same pass with BatchNorm and cross-entropy in one step each; returns a Pass.
 
     Keeps what the fused backward pass reads: emb, embcat, hprebn, bnmeani, bnvar, bnvar_inv, bnraw,
-    hpreact, h, logits and loss. Raises ValueError as `forward` does.
+    hpreact, h, logits and loss. Raises as `forward` does.
     """
-    _check_batch(Xb)
+    checks.batch(params, Xb, Yb, eps, least=2)
     v = Pass(Xb=Xb, Yb=Yb, n=Xb.shape[0], eps=eps, **params._asdict())
     v.emb = v.C[Xb]
     v.embcat = v.emb.view(v.n, -1)
@@ -158,6 +158,7 @@ class Stats(NamedTuple):
 @torch.no_grad()
 def logits_eval(params, stats, X, eps=EPS):
     """The logits (N, V) for X (N, 3). One line differs from training: where mean and variance come from."""
+    checks.evaluation(params, stats, X, eps=eps)
     p = params
     hprebn = p.C[X].view(X.shape[0], -1) @ p.W1 + p.b1
     bnraw = (hprebn - stats.mean) * (stats.var + eps) ** -0.5
@@ -166,6 +167,9 @@ def logits_eval(params, stats, X, eps=EPS):
 
 def evaluate(params, stats, X, Y, chunk=None):
     """The mean loss over all of X (N, 3) and Y (N,), a float; in chunks, to stay small in memory."""
+    checks.evaluation(params, stats, X, Y)
+    if chunk is not None:
+        checks.whole("chunk", chunk, 1)
     chunk = chunk or max(1, 4_000_000 // params.W1.shape[1])  # 20,000 examples for 200 hidden units
     total = sum(
         F.cross_entropy(logits_eval(params, stats, x), y, reduction="sum").item()
@@ -176,13 +180,17 @@ def evaluate(params, stats, X, Y, chunk=None):
 
 @torch.no_grad()
 def calibrate(params, X):
-    """Stats over all of X (N, 3) at once, under the parameters as they are now."""
+    """Stats over all of X (N, 3) at once, under the parameters as they are now. N is at least 2."""
+    checks.batch(params, X, names="X", least=2)
     hprebn = params.C[X].view(X.shape[0], -1) @ params.W1 + params.b1
     return Stats(hprebn.mean(0, keepdim=True), hprebn.var(0, keepdim=True, unbiased=True))
 
 
 def sample(params, stats, count, seed=SEED + 2):
     """Draw `count` new names, letter by letter; one that does not end is cut after LONGEST letters."""
+    checks.stats(stats, params, checks.params(params)["H"])
+    checks.whole("count", count, 0)
+    checks.whole("seed", seed, 0)
     g = torch.Generator().manual_seed(seed)
     names = []
     for _ in range(count):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from . import checks
 from .data import CONTEXT, VOCAB
 from .model import EMBEDDING, Params, Stats
 
@@ -27,6 +28,8 @@ def save(path, params, stats):
 
     Where path is a symbolic link, what it leads to is written. Raises OSError.
     """
+    H = checks.params(params)["H"]
+    checks.stats(stats, params, H)
     path = _target(path)
     arrays = dict(zip(FIELDS, (t.detach().cpu().numpy() for t in (*params, *stats)), strict=True))
     with _beside(path) as file:
@@ -45,7 +48,7 @@ def check_writable(path):
 
 def _target(path):
     """The file that is written for path: where a symbolic link leads."""
-    path = Path(path)
+    path = Path(checks.path(path))
     if path.is_dir():
         raise OSError(f"{path} is a folder; name a file to save the model in.")
     real = Path(os.path.realpath(path))
@@ -74,6 +77,7 @@ def _beside(path):
 
 def load_model(path):
     """Read what `save` wrote; return (Params, Stats). No code from the file is run. Raises BadModel."""
+    path = checks.path(path)
     if os.path.exists(path) and not os.path.isdir(path) and not os.path.isfile(path):
         raise BadModel(f"{path}: not a model of this course, but a device or a pipe.")  # it may never end
     try:
@@ -88,19 +92,9 @@ def load_model(path):
     except Exception:  # zipfile, struct, ast, tokenize: what is raised depends on the place of the damage
         raise BadModel(f"{path}: not a model of this course, or cut short.") from None
     hidden = arrays["b1"].shape[-1] if arrays["b1"].ndim else 0
-    V, row = len(VOCAB), (1, hidden)
-    expected = [
-        (V, EMBEDDING),
-        (CONTEXT * EMBEDDING, hidden),
-        (hidden,),
-        (hidden, V),
-        (V,),
-        row,
-        row,
-        row,
-        row,
-    ]
-    for (name, array), shape in zip(arrays.items(), expected, strict=True):
+    shapes = checks.parameter_shapes(len(VOCAB), EMBEDDING, CONTEXT * EMBEDDING, hidden)
+    row = shapes["bngain"]
+    for (name, array), shape in zip(arrays.items(), [*shapes.values(), row, row], strict=True):
         if array.shape != shape:
             raise BadModel(f"{path}: {name} has shape {array.shape} where {shape} is expected.")
         if array.dtype not in (np.float32, np.float64) or array.dtype != arrays["C"].dtype:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from tqdm import tqdm  # not tqdm.auto: it warns where there is no ipywidgets
 
+from . import checks
 from .backward import backward_six
 from .data import Data
 from .model import SEED, Params, Stats, draw, forward_merged, minibatch
@@ -58,22 +59,22 @@ def by_backward(params, v):
     return Params(*(p.grad for p in params))
 
 
-def check(data, steps, seed, hidden, dtype, batch, by="hand"):
+def check(data, steps, seed, hidden, dtype=torch.float32, batch=BATCH, by="hand"):
     """Raise TypeError or ValueError, in a sentence, for an argument that cannot be trained with."""
     if not isinstance(data, Data):
         raise TypeError(f"data is to be what load() returns, and is of type {type(data).__name__}.")
-    if by not in ("hand", "backward"):
-        raise ValueError(f"by is to be 'hand' or 'backward', not {by!r}; NumPy has train_numpy.train.")
+    if not isinstance(by, str) or by not in ("hand", "backward"):
+        raise ValueError(
+            f"by is to be 'hand' or 'backward', not {checks.shown(by)}; NumPy has train_numpy.train."
+        )
     for name, value, least in (
         ("steps", steps, 1),
         ("seed", seed, 0),
         ("hidden", hidden, 1),
         ("batch", batch, 2),
     ):
-        if not isinstance(value, int) or not least <= value < 2**63:
-            raise ValueError(f"{name} is to be an int from {least} to 2**63 - 1, not {value!r}.")
-    if dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"dtype is to be torch.float32 or torch.float64, not {dtype!r}.")
+        checks.whole(name, value, least)
+    checks.dtype(dtype)
 
 
 @one_thread()

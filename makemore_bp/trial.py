@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from . import checks
 from .data import Data
 from .model import Params, Stats
-from .train import STEPS, Diverged
+from .train import STEPS, Diverged, check
 from .train_numpy import Step, train
 
 
@@ -129,10 +130,17 @@ def run_trials(data, cases, steps=STEPS, hidden=200, processes=2):
     Each case is a run of its own, so neither their order nor the number of processes changes a result.
     In a script it must stand under `if __name__ == "__main__"`: each process begins by importing the script.
     """
+    checks.kind("cases", cases, "a list of pairs (name, seed)", (list, tuple))
+    for case in cases:
+        if not (isinstance(case, tuple) and len(case) == 2):
+            raise TypeError(f"a case is to be a pair (name, seed), not {checks.shown(case)}.")
+        if not isinstance(case[0], str) or case[0] not in ("right", *WRONG):
+            raise ValueError(
+                f"no derivation is named {checks.shown(case[0])}; there are: right, {', '.join(WRONG)}."
+            )
+        check(data, steps, case[1], hidden)
+    checks.whole("processes", processes, 1)
     cases = list(dict.fromkeys(cases))
-    unknown = [name for name, _ in cases if name not in ("right", *WRONG)]
-    if unknown:
-        raise ValueError(f"no derivation is named {unknown[0]!r}; there are: right, {', '.join(WRONG)}.")
     # NumPy arrays go back and forth: torch would send its tensors through shared memory
     arrays = [part.numpy() for part in data[:6]]
     before = set(multiprocessing.active_children())
