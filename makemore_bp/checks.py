@@ -217,10 +217,10 @@ def batchnorm(dhpreact, bnraw, bngain, bnvar_inv, divisor):
     tensor("dhpreact", dhpreact, ("n", "H"))
     n, H = dhpreact.shape
     tensor("bnraw", bnraw, ("n", "H"), n=n, H=H)
+    alike("dhpreact", "bnraw", dhpreact, bnraw)
     for name, row in (("bngain", bngain), ("bnvar_inv", bnvar_inv)):
         tensor(name, row, ("H",) if getattr(row, "shape", ()) == (H,) else (1, "H"), H=H)
-    for name, t in (("bnraw", bnraw), ("bngain", bngain), ("bnvar_inv", bnvar_inv)):
-        alike("dhpreact", name, dhpreact, t)
+        alike("dhpreact", name, dhpreact, row)
     if n < 2:
         raise ValueError(f"a batch of {n}: {ONE_ROW}")
     if divisor is not None:

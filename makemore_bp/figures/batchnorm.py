@@ -6,6 +6,8 @@ from matplotlib.patches import FancyArrowPatch
 from .style import (
     BATCH_SUM,
     BATCH_SUM_INK,
+    FLOAT32,
+    FLOAT64,
     FORWARD,
     GRADIENT,
     GRADIENT_INK,
@@ -96,7 +98,7 @@ def bottom(centres, spreads, mu, var, divisor):
 
 
 LOOKS = {  # of the curves: colour and marker
-    "float32": (MUTED, "s-"), "float64": ("black", "o-"), "1000 + loss": (HIGHLIGHT, "d-"),
+    "float32": (FLOAT32, "s-"), "float64": (FLOAT64, "o-"), "1000 + loss": (HIGHLIGHT, "d-"),
     "dL/dv": (VARIANCE, "^-"), "dL/dμ": (MEAN, "s-"), "∂σ²/∂x (row 2)": (VARIANCE, "x--"), "dL/dσ²": (HIGHLIGHT, "d-"),
     "stand-in loss": ("black", "o-"), "whole model": (GRADIENT, "s-"),
 }  # fmt: skip
@@ -104,8 +106,8 @@ LOOKS = {  # of the curves: colour and marker
 
 def v_curves(sizes, panels, band=None):
     """Relative difference of central differences over their step; panels: title -> {label: errors}."""
-    fig = figure(9.2 if len(panels) > 1 else 6, 3.7)
-    axes = fig.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    fig = figure(6, 0.4 + 3.3 * len(panels))
+    axes = fig.subplots(len(panels), 1, squeeze=False)[:, 0]
     for ax, (title, curves) in zip(axes, panels.items()):
         for label, errors in curves.items():
             colour, mark = LOOKS[label]
@@ -122,7 +124,7 @@ def v_curves(sizes, panels, band=None):
         ax.legend(loc="upper right", fontsize=9, ncols=2, frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="#E5E5E5", linewidth=0.6)
-    axes[0].set_ylabel("relative difference from the formula")
+    fig.supylabel("relative difference from the formula", fontsize=10)
     shown = "; ".join(f"{title}: {', '.join(curves)}" for title, curves in panels.items())
     alt = f"Relative difference of central differences over their step, both axes logarithmic ({shown}). "
     alt += "Rounding lifts every curve on the left, truncation those of curved functions on the right."
@@ -131,25 +133,28 @@ def v_curves(sizes, panels, band=None):
 
 def terms(xhat, itself, mean, variance, name):
     """The three terms of one column's dx, and their sum, over the normalised input."""
-    fig = figure(9.5, 3)
+    fig = figure(6.5, 4.8)
     panels = {
         "x itself": (itself, ITSELF),
         "through the mean": (mean, MEAN),
         "through the variance": (variance, VARIANCE),
         "the sum: dx": (itself + mean + variance, "black"),
     }
-    axes = fig.subplots(1, 4, sharex=True, sharey=True)
+    grid = fig.subplots(2, 2, sharex=True, sharey=True)
+    axes = grid.flat
     for ax, (title, (values, colour)) in zip(axes, panels.items()):
         ax.axhline(0, color=MUTED, linewidth=0.8)
         ax.spines[["top", "right"]].set_visible(False)
         ax.vlines(xhat, 0, 1000 * values, color=colour, linewidth=1.5)
         ax.plot(xhat, 1000 * values, "o", color=colour, markersize=3)
-        ax.set(title=title, xlabel=r"$\hat x_b$")
+        ax.set(title=title)
     order = xhat.argsort()
     away = -1000 * (mean + variance)[order]
     axes[0].plot(xhat[order], away, "--", color="black", linewidth=1.2, label="taken away")
     axes[0].legend(loc="lower left", fontsize=9)
-    axes[0].set_ylabel("gradient (thousandths)")
+    for below in grid[1]:
+        below.set_xlabel(r"$\hat x_b$")
+    fig.supylabel("gradient (thousandths)", fontsize=10)
     alt = (
         f"Four panels over the normalised input of {name}, 32 rows each. x itself: scattered stems, with a dashed "
         "straight line. Through the mean: all stems of one height. Through the variance: stems along a straight "

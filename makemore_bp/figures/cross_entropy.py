@@ -1,6 +1,7 @@
 """Figures of notebook 03: what the gradient of the cross-entropy wants from each row."""
 
 from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
 from ..data import VOCAB
@@ -58,6 +59,7 @@ def pull_and_push(pull, push, target):
         bars[target].set(facecolor=HIGHLIGHT, edgecolor="black", linewidth=1.5)
         _letters(ax, target)
         ax.set(xlabel="letter", title=f"{title}\nsum of the row: {_signed(part.sum().item())}")
+    right.set(ylabel="part of dnorm_logits")
     left.set(ylabel="part of dnorm_logits", ylim=(1.08 * pull.min().item(), -0.1 * pull.min().item()))
     alt = (
         f"Two bar charts over the 27 letters. Left: one bar, at the target {VOCAB[target]}, pointing down, all "
@@ -73,18 +75,19 @@ def heat(dlogits, contexts, Yb):
     limit = dlogits.max().item()
     fig = figure(8, 6.6)
     ax = fig.subplots()
-    cmap = colormaps[DIVERGING].with_extremes(under=GRADIENT)
-    image = ax.imshow(dlogits, cmap=cmap, vmin=-limit, vmax=limit, aspect="auto")
+    cmap = ListedColormap(colormaps[DIVERGING](range(128, 256))).with_extremes(under=HIGHLIGHT)
+    image = ax.imshow(dlogits, cmap=cmap, vmin=0, vmax=limit, aspect="auto")
+    ax.plot(Yb.tolist(), range(n), "^", color="black", markersize=4)  # so that it can be told in grey
     ax.set_xticks(range(V), list(VOCAB), **LETTER)
     ax.set_yticks(range(n), [f"{c} → {VOCAB[y]}" for c, y in zip(contexts, Yb.tolist())], **LETTER)
     ax.tick_params(length=0)
     ax.set(xlabel="letter whose logit it is", ylabel="example: context → target")
-    ax.set_title("dlogits: in each row one cell is pulled up (orange), the rest pushed down (purple)")
+    ax.set_title("dlogits: in each row one cell is pulled up (yellow, ▲), the rest down (purple)")
     bar = fig.colorbar(image, ax=ax, extend="min", fraction=0.05, pad=0.02)
     lowest = f"{dlogits.min().item():.4f}".replace("-", "−")
-    bar.set_label(f"dlogits (scale cut off below; the orange cells reach {lowest})")
+    bar.set_label(f"dlogits (the yellow cells reach {lowest})")
     alt = (
-        f"An image of {n} rows and {V} columns. Each row holds one orange cell, at its target, where the "
+        f"An image of {n} rows and {V} columns. Each row holds one yellow cell, marked with a triangle, at its target, where the "
         f"gradient is negative; the other cells are purple in different shades, where it is positive."
     )
     return picture(fig, alt)

@@ -4,6 +4,8 @@ from matplotlib.patches import Arc
 
 from ..data import VOCAB
 from .style import (
+    FLOAT32,
+    FLOAT64,
     FORWARD,
     GRADIENT,
     GRADIENT_INK,
@@ -30,7 +32,9 @@ def scatter_add(Xb, letter):
         mine = VOCAB[i] == letter
         ax.text(x, 1.05, VOCAB[i], fontsize=8, color="black", fontweight="bold" if mine else "normal", **MONO)
         look = (
-            {"color": HIGHLIGHT, "linewidth": 1.6, "zorder": 3} if mine else {"color": MUTED, "alpha": 0.55}
+            {"color": HIGHLIGHT, "linewidth": 2, "zorder": 3}
+            if mine
+            else {"color": MUTED, "alpha": 0.3, "linewidth": 0.8}
         )
         ax.annotate("", (place[i], 0.115), (x, 1.01), arrowprops={"arrowstyle": "-|>", "shrinkA": 0, **look})
     for i, name in enumerate(VOCAB):
@@ -138,12 +142,12 @@ def growth(W1, W2):
 
 
 def sizes(names, single, double):
-    """The norm of every gradient, computed in float32 (dots) and in float64 (rings), on a log scale."""
+    """The norm of every gradient, computed in float32 (squares) and in float64 (rings), on a log scale."""
     fig = figure(9, 4)
     ax = fig.subplots()
     ax.vlines(range(len(names)), double, single, color=MUTED, linewidth=1, linestyle=":")
-    ax.plot(single, "o", color=GRADIENT, markersize=5, label="computed in float32")
-    ax.plot(double, "o", color="black", markersize=10, fillstyle="none", label="computed in float64")
+    ax.plot(single, "s", color=FLOAT32, markersize=4, label="computed in float32")
+    ax.plot(double, "o", color=FLOAT64, markersize=10, fillstyle="none", label="computed in float64")
     ax.set_yscale("log")
     ax.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize=9)
     ax.set(ylabel="norm of the gradient", title="Two of the 26 are nothing but rounding")
@@ -154,6 +158,6 @@ def sizes(names, single, double):
     fallen = [name for name, s, d in zip(names, single, double) if d < 1e-6 * s]
     alt = (
         f"The norms of all {len(names)} gradients on a log scale. For {len(names) - len(fallen)} of them the float32 "
-        f"dot sits inside the float64 ring. For {' and '.join(fallen)} the ring lies many orders of magnitude lower."
+        f"square sits inside the float64 ring. For {' and '.join(fallen)} the ring lies many orders of magnitude lower."
     )
     return picture(fig, alt)

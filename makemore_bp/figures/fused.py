@@ -45,8 +45,10 @@ def gaps(ulps, remainder, at_maximum):
     left, right = fig.subplots(1, 2)
     gap = ulps["cross-entropy, as it is"]
     edges = [x / 2 - 0.25 for x in range(18)]
-    for (name, value), colour in zip(ulps.items(), (GRADIENT, BATCH_SUM, MUTED)):
-        left.hist(value.tolist(), edges, histtype="step", linewidth=2, color=colour, label=name)
+    for (name, value), colour, line in zip(ulps.items(), (GRADIENT, BATCH_SUM, "black"), ("-", "--", ":")):
+        left.hist(
+            value.tolist(), edges, histtype="step", linewidth=2, color=colour, linestyle=line, label=name
+        )
     left.set(xlabel="largest difference, in ulp", ylabel="batches", title="Two routes to one gradient")
     left.legend(loc="upper right", fontsize=9)
     for where, colour, label in ((True, GRADIENT, "at the row's maximum"), (False, FORWARD, "elsewhere")):

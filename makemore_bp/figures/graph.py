@@ -20,7 +20,7 @@ from .style import (
     picture,
 )
 
-# Where each node stands on the map: x and y of its centre, in pixels of a map 900 wide.
+# Where each node stands on the map: x and y of its centre, in pixels, before `_fold`.
 PLACES = {
     "C": (22, 150), "emb": (22, 100), "embcat": (77, 100), "hprebn": (139, 100),
     "W1": (120, 150), "b1": (150, 150), "bnmeani": (202, 58), "bndiff": (234, 100),
@@ -54,7 +54,7 @@ def where(notebook, lit=None):
     looks |= dict.fromkeys(done, DERIVED) | dict.fromkeys(lit, LIT)
     if notebook > 2:
         looks["loss"] = DERIVED  # its own gradient is 1
-    return _map(looks, _alt(notebook, lit, done))
+    return _map(looks, _alt(notebook, lit, done + ["loss"] * (notebook > 2)))
 
 
 def stored(names):
@@ -118,16 +118,27 @@ def _map(looks, alt):
 
 
 def _drawn(looks, legend=None):
-    fig, ax = _canvas(900, 222)
+    fig, ax = _canvas(476, 360)
     for name, (left, right) in REGIONS.items():
-        _region(ax, left, right, 24, 200)
-        ax.text((left + right) / 2, 203, name, ha="center", va="bottom", fontsize=8.5, color="#404040")
-    boxes = {name: _box(ax, x, y + 24, name, looks[name]) for name, (x, y) in PLACES.items()}
-    _arrows(ax, boxes)
-    for k, look in enumerate(legend or dict.fromkeys(looks.values())):
-        _legend_box(ax, 10 + 200 * k, 11, look.face, look.edge, look.what, 8.5)
-    _legend_box(ax, 210 + 200 * k, 11, "white", PARAMETER, "round: a parameter", 8.5, round=True)
+        (x, bottom), (x2, top) = _fold(left, 6 if left < 430 else 24), _fold(right - 1, 168)
+        _region(ax, x, x2, bottom, top)
+        name = name.replace(", ", ",\n")
+        ax.text(x + 5, bottom + 4, name, ha="left", va="bottom", fontsize=8.5, color="#404040")
+    boxes = {name: _box(ax, *_fold(*place), name, looks[name]) for name, place in PLACES.items()}
+    _arrows(ax, boxes, but=("hpreact", "h"))
+    _wrap(ax, boxes["hpreact"], boxes["h"], y=187)
+    entries = [
+        (look.face, look.edge, look.what, 8.5, False) for look in legend or dict.fromkeys(looks.values())
+    ]
+    entries.append(("white", PARAMETER, "round: a parameter", 8.5, True))
+    for k, entry in enumerate(entries):
+        _legend_box(ax, 6 + 236 * (k % 2), 11 + 18 * (k < 2), *entry)
     return fig
+
+
+def _fold(x, y):
+    """A place on a map of one line becomes one on two, narrow enough for a telephone."""
+    return (x + 23, y + 188) if x < 430 else (x - 427, y + 12)
 
 
 class Look(NamedTuple):
@@ -234,7 +245,7 @@ def _legend_box(ax, x, y, face, edge, what, size, round=False):
 
 
 def _alt(notebook, lit, done):
-    text = f"Map of the forward pass: {len(PLACES)} nodes, from C and emb on the left to loss on the right."
+    text = f"Map of the forward pass: {len(PLACES)} nodes, on two lines, from C and emb to hpreact, from h to loss."
     if notebook == 1:
         return text + " All of them are this notebook's subject."
     text += f" Lit, this notebook's gradients: {_names(lit)}."

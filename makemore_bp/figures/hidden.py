@@ -181,7 +181,7 @@ def steps(uses, shapes):
         twice, one_row = len(uses[name]) > 1, shapes[name][0] == 1
         edge = PARAMETER if name in ("bngain", "bnbias") else FORWARD
         look = {"facecolor": "#FBE3B5" if twice else "white", "edgecolor": edge, "linewidth": 1.4}
-        look["boxstyle"] = "round,pad=0.3" if one_row else "square,pad=0.35"
+        look["boxstyle"] = "round,pad=0.45,rounding_size=1.2" if one_row else "square,pad=0.35"
         text = f"{name}\n{shapes[name][0]} × {shapes[name][1]}"
         boxes[name] = ax.text(x, y, text, size=8.5, ha="center", va="center", bbox=look, zorder=3)
     for name, readers in uses.items():
@@ -242,7 +242,7 @@ def coupled(panels):
         ax.spines[:].set_visible(True)
         ax.set(xlabel="hidden unit")
     axes[0].set(ylabel="row of the batch")
-    fig.colorbar(image, ax=axes, label="size of the change")
+    fig.colorbar(image, ax=axes, label="size of the change (white: none)")
     counts = [
         f"{name}: {(values != 0).any(1).sum()} of {len(values)} rows" for name, values in panels.items()
     ]
@@ -265,7 +265,7 @@ def activations(curves):
     left.set(title="value", xlabel="hpreact", ylabel="h")
     right.set(title="slope", xlabel="hpreact", ylabel="factor between dh and dhpreact")
     left.legend()
-    right.legend()
+    right.legend(loc="center left")
     lowest, highest = slope.min(), slope.max()
     alt = (
         f"Left: the values of {' and '.join(curves)}. Right: their slopes. That of {name} goes down to "

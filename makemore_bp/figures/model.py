@@ -29,14 +29,14 @@ def network(context, target, hidden=64):
     ax.text(195, 352, "emb\n3 rows of 10", ha="center", va="center", fontsize=9.5)
     _fan(ax, 333, (35, 301), 508, (12, 324), PARAMETER)
     ax.text(420, 168, "W1, b1\nBatchNorm\ntanh", ha="center", va="center", **_label())
-    _fan(ax, 528, (12, 324), 708, (20, 318), PARAMETER)
+    _fan(ax, 528, (12, 324), 708, (8, 325), PARAMETER)
     ax.text(617, 168, "W2, b2\nsoftmax", ha="center", va="center", **_label())
     for k, letter in enumerate(VOCAB):
-        y = 318 - 11.5 * k
+        y = 325 - 12.2 * k
         face = HIGHLIGHT if letter == target else "white"
         ax.add_patch(Rectangle((712, y - 5), 16, 10, facecolor=face, edgecolor=FORWARD, linewidth=0.8))
         ax.text(738, y, letter, ha="center", va="center", fontsize=8)
-    y = 318 - 11.5 * VOCAB.index(target)
+    y = 325 - 12.2 * VOCAB.index(target)
     ax.text(
         755, y, f"target {target!r}: the loss is\n\u2212log of this probability", va="center", fontsize=9.5
     )

@@ -1,12 +1,15 @@
 """Figures of notebook 09: what BatchNorm's backward pass takes away, in space, as eigenvalues, and counted."""
 
-from math import cos, hypot, pi
+from math import cos, hypot, log10, pi
 
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 from .batchnorm import MEAN, VARIANCE
 from .style import (
     BATCH_SUM_INK,
+    FLOAT32,
+    FLOAT64,
     FORWARD,
     GRADIENT,
     GRADIENT_INK,
@@ -18,9 +21,14 @@ from .style import (
     picture,
 )
 
+HALO = {"path_effects": [withStroke(linewidth=3, foreground="white")], "zorder": 5}  # for words among dots
 EPS_LOOKS = {0.0: (FORWARD, "o"), 1e-5: (HIGHLIGHT, "s"), 1e-3: (GRADIENT, "^"), 1e-1: (VARIANCE, "d")}
 # where the camera of the drawings in space stands, seen from the origin; row 2 is upright
 CAMERA = (-0.23, 0.30, -1.0)
+
+
+def _epsilon(eps):
+    return f"$\\varepsilon = 10^{{{round(log10(eps))}}}$" if eps else "$\\varepsilon = 0$"
 
 
 def _seen(point, camera=CAMERA):
@@ -71,7 +79,7 @@ def _space(ax, title, one, a_hat):
         _line(ax, (start, end), color="#A8A8A8", linewidth=0.8, zorder=1)
         offset = (20, -3) if k == 2 else (-4, 4)
         ax.annotate(f"row {k + 1}", _seen(end), offset, textcoords="offset points", color="#6B6B6B", fontsize=8.5,
-                    ha="center")  # fmt: skip
+                    ha="center", **HALO)  # fmt: skip
     _arrow(ax, one, MEAN)
     _arrow(ax, a_hat, VARIANCE)
     _corner(ax, (0, 0, 0), one, a_hat)
@@ -81,9 +89,9 @@ def three_rows(one, a_hat, u, left, others, others_left):
     """A batch of three in space: u taken apart (left panel), and what is left of many others (right panel)."""
     one, a_hat, u, left = (t.tolist() for t in (one, a_hat, u, left))
     shadow = _plus((1, u), (-1, left))
-    fig = figure(9.6, 3.9)
+    fig = figure(5.8, 7.8)
     fig.get_layout_engine().set(h_pad=0.08)
-    first, second = fig.subplots(1, 2)
+    first, second = fig.subplots(2, 1)
     _space(first, "One upstream gradient", one, a_hat)
     _space(second, f"{others.shape[1]} of them", one, a_hat)
     _arrow(first, u, GRADIENT)
@@ -109,8 +117,8 @@ def three_rows(one, a_hat, u, left, others, others_left):
     second.legend(loc="lower left", fontsize=9)
     alt = (
         "Two drawings of the same space with the axes row 1, row 2 and row 3, and in it a grey plane that holds the "
-        "arrows 1 and a-hat, at a right angle. Left: the arrow u, its shadow in the plane, and what is left of u, an "
-        f"arrow at a right angle to the plane. Right: {others.shape[1]} dots scattered in space, and as many dots on "
+        "arrows 1 and a-hat, at a right angle. Above: the arrow u, its shadow in the plane, and what is left of u, an "
+        f"arrow at a right angle to the plane. Below: {others.shape[1]} dots scattered in space, and as many dots on "
         "one straight line through the origin, at a right angle to the plane."
     )
     return picture(fig, alt)
@@ -178,7 +186,7 @@ def _from_one_side(one, a_hat, points, past, now, camera, title):
         (a_hat, VARIANCE, VARIANCE, r"$\hat a$"),
     ):
         _arrow(ax, vector, colour, camera=camera)
-        ax.text(*_seen(_plus((1.3, vector)), camera), name, color=ink, ha="center", va="center")
+        ax.text(*_seen(_plus((1.3, vector)), camera), name, color=ink, ha="center", va="center", **HALO)
     fig.legend(loc="lower center", ncols=2, fontsize=9)
     return fig
 
@@ -200,7 +208,7 @@ def eigenvalues(one_column, name, second):
     left.set_title(f"{name}: two gone, {sum(v > 0.5 for v in values)} passed")
     for eps, (predicted, found) in second.items():
         colour, marker = EPS_LOOKS[eps]
-        right.loglog(predicted, found, marker, color=colour, markersize=4, label=f"ε = {eps:g}", alpha=0.8)
+        right.loglog(predicted, found, marker, color=colour, markersize=4, label=_epsilon(eps), alpha=0.8)
     ends = [min(p.min().item() for p, _ in second.values()), max(p.max().item() for p, _ in second.values())]
     right.loglog(ends, ends, color=MUTED, linewidth=1, zorder=0)
     right.set(
@@ -220,7 +228,7 @@ def over_eps(sizes, found, formula):
     fig = figure(7, 3.6)
     ax = fig.subplots()
     ax.loglog(sizes, formula, color=HIGHLIGHT, linewidth=4, alpha=0.5, label="the formula")
-    for (name, values), (colour, mark) in zip(found.items(), ((MUTED_INK, "s"), ("black", "o"))):
+    for (name, values), (colour, mark) in zip(found.items(), ((FLOAT32, "s"), (FLOAT64, "o"))):
         ax.loglog(sizes, values, mark, color=colour, markersize=4.5, label=f"measured in {name}",
                   markerfacecolor="none")  # fmt: skip
     ax.axvline(1e-5, color=MUTED, linewidth=1, linestyle=":")
@@ -245,8 +253,8 @@ def singular(values, predicted):
     ax = fig.subplots()
     for eps, s in values.items():
         colour, mark = EPS_LOOKS[eps]
-        ax.semilogy(range(1, len(s) + 1), s.clamp(min=1e-18), mark, color=colour, markersize=3, label=f"ε = {eps:g}",
-                    markerfacecolor="none" if eps else colour)  # fmt: skip
+        ax.semilogy(range(1, len(s) + 1), s.clamp(min=1e-18), mark, color=colour, markersize=5 if eps else 2, label=_epsilon(eps),
+                    markerfacecolor="none" if eps else colour, zorder=2 if eps else 3)  # fmt: skip
     total = len(s)
     ax.axvline(total - predicted + 0.5, color="black", linewidth=1, linestyle=":")
     ax.text(

@@ -1,6 +1,7 @@
 """One hand for all figures: colours that keep their meaning, sizes, and the way a figure becomes an output."""
 
 import io
+from re import sub
 
 import numpy as np
 from IPython.display import Image
@@ -13,6 +14,7 @@ FORWARD = "#0072B2"  # forward values
 GRADIENT = "#D55E00"  # gradients
 PARAMETER = "#009E73"  # parameters
 BATCH_SUM = "#CC79A7"  # sums over the batch
+FLOAT32, FLOAT64 = "#595959", "black"  # with square and round marks
 HIGHLIGHT = "#E69F00"  # what the text is about right now
 MUTED = "#8C8C8C"  # everything in the background
 # darker, for words in these colours: enough contrast for small letters
@@ -29,6 +31,13 @@ STYLE = {
     "legend.frameon": False,
 }
 rcParams.update(STYLE)
+
+
+def minus(text):
+    """The text with a true minus sign for each hyphen that stands before a number or between spaces."""
+    return sub(r"(?<![\w.])-(?=\d)| - ", lambda found: found[0].replace("-", "\u2212"), text)
+
+
 DPI = 150  # shown at 100, so that it is sharp on a fine screen
 
 
@@ -41,7 +50,7 @@ def picture(fig, alt):
     """The finished figure as a PNG output with its alternative text; last expression of a cell."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=DPI)
-    return Image(buffer.getvalue(), width=round(fig.get_figwidth() * 100), alt=alt)
+    return Image(buffer.getvalue(), width=round(fig.get_figwidth() * 100), alt=minus(alt))
 
 
 def moving(figures, alt, milliseconds):
@@ -53,7 +62,7 @@ def moving(figures, alt, milliseconds):
     how = {"save_all": True, "append_images": others, "duration": milliseconds, "loop": 0, "optimize": True}
     buffer = io.BytesIO()
     first.save(buffer, format="png", **how)
-    return Image(buffer.getvalue(), width=round(figures[0].get_figwidth() * 100), alt=alt)
+    return Image(buffer.getvalue(), width=round(figures[0].get_figwidth() * 100), alt=minus(alt))
 
 
 def _pixels(fig):

@@ -1,14 +1,25 @@
 """Figures of notebook 10: what a forgotten no_grad keeps, the order of the gradients, and the long run."""
 
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, PARAMETER, figure, picture
+from .style import (
+    BATCH_SUM,
+    FLOAT32,
+    FLOAT64,
+    FORWARD,
+    GRADIENT,
+    HIGHLIGHT,
+    MUTED,
+    PARAMETER,
+    figure,
+    picture,
+)
 
 
 def chain(steps, nodes, kept):
     """Left the steps that autograd remembers, right the memory; each a dict name -> values, one per entry of steps."""
     fig = figure(9, 3.2)
     for ax, curves, label in zip(fig.subplots(1, 2), (nodes, kept), ("nodes behind the mean", "kB kept")):
-        for (name, values), colour in zip(curves.items(), (GRADIENT, FORWARD)):
-            ax.plot(steps, values, "o-", color=colour, markersize=4, label=name)
+        for (name, values), colour, mark in zip(curves.items(), (GRADIENT, FORWARD), ("o-", "s--")):
+            ax.plot(steps, values, mark, color=colour, markersize=4, label=name)
         ax.set(xlabel="training steps", ylabel=label, ylim=(-0.03 * max(map(max, curves.values())), None))
     ax.yaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}")
     ax.legend(loc="upper left", fontsize=9)
@@ -18,6 +29,12 @@ def chain(steps, nodes, kept):
     )
 
 
+MARKS = {
+    "the right pair": "✓",
+    "raises an error": "",
+    "broadcasts in silence": "↓",
+    "same shape: no error": "=",
+}
 SILENT = {"raises an error": "white", "broadcasts in silence": HIGHLIGHT, "same shape: no error": GRADIENT}
 
 
@@ -31,16 +48,20 @@ def pairs(shapes, verdicts):
         face = PARAMETER if p == d else SILENT[verdict]
         box = {"edgecolor": "#BBBBBB", "facecolor": face, "alpha": 0.75, "linewidth": 0.8}
         ax.bar(x, 0.94, 0.94, y - 0.47, **box)
+        mark = MARKS["the right pair" if p == d else verdict]
+        ax.text(x, y, mark, ha="center", va="center", fontsize=12)
     ax.set_xticks(range(len(names)), [f"d{name}" for name in names], fontsize=9)
     ax.set_yticks(
         range(len(names)), [f"{name} {str(shape).replace(',)', ')')}" for name, shape in shapes.items()]
     )
-    ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(len(names) - 0.4, -0.6), ylabel="parameter")
+    ax.set(
+        xlim=(-0.6, len(names) - 0.4), ylim=(len(names) - 0.4, -0.6), ylabel="parameter", xlabel="gradient"
+    )
     ax.set_title("parameter -= gradient: which pairs run?")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
     for name, colour in {"the right pair": PARAMETER, **SILENT}.items():
-        ax.bar(0, 0, 0, color=colour, edgecolor="#BBBBBB", alpha=0.75, label=name)
+        ax.bar(0, 0, 0, color=colour, edgecolor="#BBBBBB", alpha=0.75, label=f"{name}  {MARKS[name]}")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
     silent = [
         f"{p} with d{d}" for (p, d), verdict in verdicts.items() if p != d and verdict in list(SILENT)[1:]
@@ -59,7 +80,7 @@ def loss_curve(losses, decay_at, block=1000):
     for ax in whole, near:
         ax.plot(middles, means, color=FORWARD, linewidth=2, label=f"mean over {block} steps")
         ax.axvline(decay_at, color=HIGHLIGHT, linewidth=1.5, linestyle="--", label="learning rate 0.1 → 0.01")
-        ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if x else "0")
         ax.set(xlabel="step", ylabel="loss")
     dots = {"markersize": 1.2, "color": MUTED, "alpha": 0.6, "zorder": 0}
     whole.plot(thin, [losses[k] for k in thin], ".", label="single minibatches", **dots)
@@ -83,10 +104,10 @@ def activations(moments, shares, limit):
         _, _, bars = ax.hist(h.flatten().tolist(), edges, color=FORWARD, density=True)
         for bar in (bars[0], bars[-1]):
             bar.set_color(HIGHLIGHT)
-        ax.set(title=f"step {step:,}", xlabel="h")
+        ax.set(title=f"step {step:,}", xlabel="h", ylabel="" if k else "density")
         ax.tick_params(labelleft=k == 0)
     below = fig.add_subplot(grid[1, :])
-    for j, (name, colour) in enumerate((("h", HIGHLIGHT), ("dh", BATCH_SUM), ("dhpreact", GRADIENT))):
+    for j, (name, colour) in enumerate((("h", HIGHLIGHT), ("dh", "#F2C3A3"), ("dhpreact", GRADIENT))):
         x = [k + 0.25 * (j - 1) for k in range(len(shares))]
         y = [100 * share[name] for share in shares.values()]
         below.bar(x, y, 0.23, color=colour, label=f"of {name}" if j else "of all entries")
@@ -154,7 +175,7 @@ def differences(runs, mistake):
     """Relative differences of the twins' parameters, on a log scale; runs: name -> (parameter -> value)."""
     fig = figure(8.5, 3.2)
     ax = fig.subplots()
-    for (name, values), colour, marker in zip(runs.items(), (FORWARD, BATCH_SUM), "os"):
+    for (name, values), colour, marker in zip(runs.items(), (FLOAT32, FLOAT64), "so"):
         ax.plot(
             list(values.values()), list(values), marker, color=colour, markersize=7, label=f"twins, {name}"
         )

@@ -2,7 +2,7 @@
 
 import math
 
-from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, SEQUENTIAL, figure, picture
+from .style import BATCH_SUM, FORWARD, GRADIENT, HIGHLIGHT, MUTED, SEQUENTIAL, figure, minus, picture
 
 
 def cosines(table):
@@ -14,12 +14,13 @@ def cosines(table):
     ax.imshow(values, cmap=SEQUENTIAL, vmin=-0.3, vmax=1, aspect="auto")
     for y, row in enumerate(values):
         for x, value in enumerate(row):
-            text = "–" if math.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00")
+            text = "–" if math.isnan(value) else minus(f"{value:.2f}".replace("-0.00", "0.00"))
             ax.text(
                 x, y, text, ha="center", va="center", fontsize=9, color="white" if value < 0.4 else "black"
             )
     ax.set_xticks(range(len(names)), names)
-    ax.set_yticks(range(len(table)), table)
+    ax.set_yticks(range(len(table)), map(minus, table))
+    ax.set_title("cosine between the wrong gradient and the true one")
     ax.axvline(len(names) - 1.5, color="white", linewidth=4)
     ax.tick_params(length=0, top=True, bottom=False, labeltop=True, labelbottom=False)
     ax.spines[["left", "bottom"]].set_visible(False)
@@ -33,6 +34,9 @@ def cosines(table):
     return picture(fig, alt + f"Below one half are: {'; '.join(sorted(low))}.")
 
 
+MARKS = "osD^v<>P"  # one for each wrong derivation, since the colours alone are not told apart in grey
+
+
 def parting(pairs, control, limit):
     """How far a run's minibatch loss has come from its twin's, the largest so far; name -> one value per step."""
     fig = figure(8.5, 4)
@@ -42,7 +46,8 @@ def parting(pairs, control, limit):
         steps = range(1, len(values))
         line = ("-", "--", ":")[k // 3]
         colour = (GRADIENT, HIGHLIGHT, BATCH_SUM)[k % 3]
-        ax.plot(steps, values[1:], line, color=colour, linewidth=1.6, label=name)
+        look = {"marker": MARKS[k], "markersize": 5, "markevery": (0.01 * k, 0.1), "linewidth": 1.6}
+        ax.plot(steps, values[1:], line, color=colour, label=minus(name), **look)
         highest = max(highest, *values)
     for name, values in control.items():
         ax.plot(range(1, len(values)), values[1:], color=FORWARD, linewidth=2.5, label=name)
@@ -72,13 +77,13 @@ def ends(paired, right, published):
         ax.plot(values, [y] * len(values), "o", color=GRADIENT, markersize=6, alpha=0.75)
     ax.plot(right_of, [len(rows) - 2] * len(right_of), "D", color=FORWARD, markersize=6, alpha=0.75)
     ax.plot(published_of, [len(rows) - 1] * len(published_of), "s", color=MUTED, markersize=6)
-    ax.set_yticks(range(len(rows)), rows)
+    ax.set_yticks(range(len(rows)), map(minus, rows))
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xscale("symlog", linthresh=0.01, linscale=1.5)
     ax.set_xlim(-0.015, 1.3)
     ax.set_title("What hides in the band, an unpaired loss cannot see")
     ticks = (-0.01, -0.005, 0, 0.005, 0.01, 0.03, 0.1, 0.3, 1)
-    ax.set_xticks(ticks, [f"{x:+g}" if x else "0" for x in ticks])
+    ax.set_xticks(ticks, [minus(f"{x:+g}") if x else "0" for x in ticks])
     ax.minorticks_off()
     ax.grid(axis="y", color="#EEEEEE")
     ax.set(xlabel="val loss: wrong − right of the same seed (orange); from their own mean (blue, grey)")
@@ -102,9 +107,11 @@ def curves(runs, block=2000):
         means = [sum(losses[s : s + block]) / len(losses[s : s + block]) for s in starts]
         colour, line = (FORWARD, "-") if k == 0 else looks[k - 1]
         look = {"linewidth": 6, "alpha": 0.4} if k == 0 else {"linewidth": 1.6}
-        ax.plot([s + block / 2 for s in starts], means, line, color=colour, label=name, **look)
+        if k:
+            look |= {"marker": MARKS[k - 1], "markersize": 5, "markevery": (2 * k, 20)}
+        ax.plot([s + block / 2 for s in starts], means, line, color=colour, label=minus(name), **look)
         last[name] = means[-1]
-    ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if x else "0")
     ax.set(xlabel="step", ylabel=f"loss, mean over {block} steps")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
     alt = "Loss curves of the right run and the eight wrong ones. At the end: "
