@@ -233,7 +233,7 @@ class Known:
 
 
 def wide(tensor):
-    """A copy for measuring: float64, on the CPU, without a graph."""
+    """To measure with, not to write into: in float64, on the CPU, without a graph."""
     return tensor.detach().cpu().double()
 
 
