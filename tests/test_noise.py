@@ -118,7 +118,7 @@ def test_a_small_row_that_is_missing(name, watching, dtype, scale):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", ["logits", "h", "hpreact"])
+@pytest.mark.parametrize("name", ["logits", "h"])
 def test_a_row_may_be_off_by_ten_tolerances_of_what_flows_into_it(name, dtype):
     v, cmp = watched(800, 9, dtype=dtype)
     truth, flow = getattr(v, name).grad, cmp._known.flow(name, deep=True).flatten(1)
