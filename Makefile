@@ -27,8 +27,8 @@ lab: .venv/.lab ## open JupyterLab at the first notebook
 test: .venv/.test ## the unit tests, and every notebook compared with its stored outputs
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(NBVAL) tests $(NOTEBOOKS)
 
-test-portable: .venv/.test ## the same as other CPUs and thread counts would run it (QUICK=1: no slow notebooks)
-	@$(PY) tools/portable.py $(if $(QUICK),--quick)
+test-portable: .venv/.test ## the same with other CPU paths, thread counts and the newest PyTorch (QUICK=1: less; NEWEST=1: that alone)
+	@$(PY) tools/portable.py $(if $(QUICK),--quick) $(if $(NEWEST),--newest)
 
 notebooks: .venv/.lab ## run every notebook and store its outputs
 	@$(PY) tools/course.py --write

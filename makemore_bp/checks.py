@@ -62,9 +62,10 @@ def dtype(value):
         raise ValueError(f"dtype is to be torch.float32 or torch.float64, not {shown(value)}.")
 
 
-def device(value):
+def device(value, dtype):
+    """Where a tensor of this dtype can lie (Apple's MPS, for one, has no float64)."""
     try:
-        torch.empty(0, device=value)
+        torch.empty(0, device=value, dtype=dtype)
     except Exception as error:  # by the device: RuntimeError, AssertionError, NotImplementedError, TypeError
         why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ValueError(f"device {shown(value)} cannot be used here: {why}.") from None

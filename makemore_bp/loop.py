@@ -9,6 +9,7 @@ from . import checks
 from .compare import TOLERANCE, Compare
 from .ledger import same_memory
 from .model import Params, forward
+from .terms import wide
 
 
 class StepCheck:
@@ -249,7 +250,8 @@ class StepCheck:
         for other, copy in self._copies.items():
             if other != name and copy.shape == p.shape and _is_step(p, old, copy.grad, lr):
                 return f"{name} moved by d{other}: the order of the update does not match."
-        rate = ((moved.double() * g.double()).sum() / (g.double() ** 2).sum()).item()
+        way, along = wide(moved), wide(g)
+        rate = ((way * along).sum() / (along**2).sum()).item()
         if _is_step(p, old, g, -float(f"{rate:.3g}")):
             return f"{name} moved by {rate:.3g} times its gradient, and lr is {lr:.3g}."
         return f"{name} did not move by -lr times its gradient."

@@ -1,6 +1,7 @@
 """The model: its parameters, and the forward pass in atomic steps and in merged ones."""
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -42,18 +43,18 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
     checks.whole("hidden", hidden, 1)
     checks.whole("seed", seed, 0)
     checks.dtype(dtype)
-    checks.device(device)
-    g = torch.Generator().manual_seed(seed)
+    checks.device(device, dtype)
+    g, g_bn = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 1)
+    normal = partial(torch.randn, dtype=torch.float32, device="cpu")  # whatever PyTorch's defaults are set to
     fan_in = CONTEXT * EMBEDDING
-    C = torch.randn((len(VOCAB), EMBEDDING), generator=g, dtype=torch.float32)
+    C = normal((len(VOCAB), EMBEDDING), generator=g)
     # this order of operations, else the last bits differ from the lecture's
-    W1 = torch.randn((fan_in, hidden), generator=g, dtype=torch.float32) * (5 / 3) / fan_in**0.5
-    b1 = torch.randn(hidden, generator=g, dtype=torch.float32) * 0.1
-    W2 = torch.randn((hidden, len(VOCAB)), generator=g, dtype=torch.float32) * 0.1
-    b2 = torch.randn(len(VOCAB), generator=g, dtype=torch.float32) * 0.1
-    g_bn = torch.Generator().manual_seed(seed + 1)
-    bngain = torch.randn((1, hidden), generator=g_bn, dtype=torch.float32) * 0.1 + 1.0
-    bnbias = torch.randn((1, hidden), generator=g_bn, dtype=torch.float32) * 0.1
+    W1 = normal((fan_in, hidden), generator=g) * (5 / 3) / fan_in**0.5
+    b1 = normal(hidden, generator=g) * 0.1
+    W2 = normal((hidden, len(VOCAB)), generator=g) * 0.1
+    b2 = normal(len(VOCAB), generator=g) * 0.1
+    bngain = normal((1, hidden), generator=g_bn) * 0.1 + 1.0
+    bnbias = normal((1, hidden), generator=g_bn) * 0.1
     drawn = C, W1, b1, W2, b2, bngain, bnbias
     return Params(*(p.to(device=device, dtype=dtype).requires_grad_() for p in drawn)), g
 
@@ -61,7 +62,7 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
 def minibatch(X, Y, g, n=32):
     """n examples drawn with replacement: Xb (n, 3) and Yb (n,). Drawn on the CPU, the same for every device."""
     checks.examples(X, Y, g, n)
-    ix = torch.randint(0, X.shape[0], (n,), generator=g)
+    ix = torch.randint(0, X.shape[0], (n,), generator=g, device="cpu")
     return X[ix], Y[ix]
 
 

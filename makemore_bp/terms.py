@@ -174,8 +174,11 @@ class Known:
         """Multiply pairs (axes, tensor), sum over the axes not in `out`, repeat along those only there."""
         missing = "".join(a for a in out if not any(a in axes for axes, _ in pairs))
         if missing:
-            pairs = [*pairs, (missing, torch.ones([self.size[a] for a in missing], dtype=torch.float64))]
-        have, total = "", torch.ones((), dtype=torch.float64)
+            pairs = [
+                *pairs,
+                (missing, torch.ones([self.size[a] for a in missing], dtype=torch.float64, device="cpu")),
+            ]
+        have, total = "", torch.ones((), dtype=torch.float64, device="cpu")
         for i, (axes, tensor) in enumerate(
             pairs
         ):  # two at a time; an axis is summed once nothing else has it

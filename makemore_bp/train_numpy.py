@@ -174,7 +174,8 @@ class Step:
         mean, var = self.stats
         mean = mean + self.b1_share(steps)
         arrays = self.C, self.W1, self.b1, self.W2, self.b2[:, 0], self.gain[None], self.bias[None]
-        return Params(*map(torch.tensor, arrays)), Stats(torch.tensor(mean[None]), torch.tensor(var[None]))
+        *params, mean, var = [torch.tensor(array, device="cpu") for array in (*arrays, mean[None], var[None])]
+        return Params(*params), Stats(mean, var)
 
 
 def _views(flat, shapes):
@@ -215,7 +216,7 @@ def train(
         with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
             for first in range(0, steps, BLOCK):
                 block = range(first, min(first + BLOCK, steps))
-                ix = torch.randint(0, len(X), (len(block), batch), generator=g).numpy()
+                ix = torch.randint(0, len(X), (len(block), batch), generator=g, device="cpu").numpy()
                 one_step.begin(X[ix], Y[ix], [rate(step) for step in block])
                 try:
                     for step in block:

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -193,4 +194,5 @@ def _with_tensors(sent):
     params, stats, losses, diverged = sent
     if diverged is not None:
         return Trial(None, None, losses, diverged)
-    return Trial(Params(*map(torch.tensor, params)), Stats(*map(torch.tensor, stats)), losses, None)
+    tensor = partial(torch.tensor, device="cpu")
+    return Trial(Params(*map(tensor, params)), Stats(*map(tensor, stats)), losses, None)
