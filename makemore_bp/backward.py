@@ -147,12 +147,16 @@ def backward_all(v):
     return d
 
 
-# --- the two fused forms
+# --- the two fused forms; backward_six does without their checks, since its values come from one pass
 
 
 def cross_entropy_backward(logits, Yb):
     """dlogits (n, V) in one line, softmax minus one-hot over n, for logits (n, V) and targets Yb (n,)."""
     checks.targets(logits, Yb)
+    return _softmax_minus_one_hot(logits, Yb)
+
+
+def _softmax_minus_one_hot(logits, Yb):
     n, V = logits.shape
     return (F.softmax(logits, 1) - F.one_hot(Yb, V)) / n
 
@@ -163,8 +167,11 @@ def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
     divisor is what the variance was divided by: n - 1 (the default, this course) or n (PyTorch's BatchNorm).
     """
     checks.batchnorm(dhpreact, bnraw, bngain, bnvar_inv, divisor)
+    return _three_terms(dhpreact, bnraw, bngain, bnvar_inv, divisor or len(dhpreact) - 1)
+
+
+def _three_terms(dhpreact, bnraw, bngain, bnvar_inv, divisor):
     n = dhpreact.shape[0]
-    divisor = divisor or n - 1
     return (bngain * bnvar_inv / n) * (
         n * dhpreact  # x itself
         - dhpreact.sum(0)  # through the mean
@@ -177,7 +184,7 @@ def backward_six(v):
     """The parameters' gradients after `forward_merged`, in six groups; returns them in the order of `Params`."""
     checks.has(v, checks.MERGED, "what forward_merged() returns")
     # 1 logits
-    dlogits = cross_entropy_backward(v.logits, v.Yb)
+    dlogits = _softmax_minus_one_hot(v.logits, v.Yb)
     # 2 second layer
     dh = dlogits @ v.W2.T
     dW2 = v.h.T @ dlogits
@@ -187,7 +194,7 @@ def backward_six(v):
     # 4 BatchNorm
     dbngain = (v.bnraw * dhpreact).sum(0, keepdim=True)
     dbnbias = dhpreact.sum(0, keepdim=True)
-    dhprebn = bn_backward(dhpreact, v.bnraw, v.bngain, v.bnvar_inv)
+    dhprebn = _three_terms(dhpreact, v.bnraw, v.bngain, v.bnvar_inv, len(dhpreact) - 1)
     # 5 first layer
     dembcat = dhprebn @ v.W1.T
     dW1 = v.embcat.T @ dhprebn

@@ -131,6 +131,14 @@ def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
     hpreact, h, logits and loss. Raises as `forward` does.
     """
     checks.batch(params, Xb, Yb, eps, least=2)
+    v = merged(params, Xb, Yb, eps)
+    if retain:
+        _retain(v)
+    return v
+
+
+def merged(params, Xb, Yb, eps=EPS):
+    """What `forward_merged` computes, for a loop that has looked at all its examples beforehand."""
     v = Pass(Xb=Xb, Yb=Yb, n=Xb.shape[0], eps=eps, **params._asdict())
     v.emb = v.C[Xb]
     v.embcat = v.emb.view(v.n, -1)
@@ -144,8 +152,6 @@ def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
     v.h = torch.tanh(v.hpreact)
     v.logits = v.h @ v.W2 + v.b2
     v.loss = F.cross_entropy(v.logits, Yb)
-    if retain:
-        _retain(v)
     return v
 
 

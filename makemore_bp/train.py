@@ -11,7 +11,7 @@ from tqdm import tqdm  # not tqdm.auto: it warns where there is no ipywidgets
 from . import checks
 from .backward import backward_six
 from .data import Data
-from .model import SEED, Params, Stats, draw, forward_merged, minibatch
+from .model import SEED, Params, Stats, draw, merged, minibatch
 
 BATCH = 32
 STEPS = 200_000
@@ -75,6 +75,7 @@ def check(data, steps, seed, hidden, dtype=torch.float32, batch=BATCH, by="hand"
     ):
         checks.whole(name, value, least)
     checks.dtype(dtype)
+    checks.batch(draw(1)[0], data.Xtr, data.Ytr, names=("data.Xtr", "data.Ytr"))  # once, not at each step
 
 
 @one_thread()
@@ -107,7 +108,7 @@ def train(
         for step in range(steps):
             Xb, Yb = minibatch(data.Xtr, data.Ytr, g, batch)
             with torch.set_grad_enabled(by == "backward"):
-                v = forward_merged(params, Xb, Yb, retain=False)
+                v = merged(params, Xb, Yb)
             grads = gradients(params, v)
             with torch.no_grad():
                 for name in trained:
