@@ -174,14 +174,10 @@ class Known:
         """Multiply pairs (axes, tensor), sum over the axes not in `out`, repeat along those only there."""
         missing = "".join(a for a in out if not any(a in axes for axes, _ in pairs))
         if missing:
-            pairs = [
-                *pairs,
-                (missing, torch.ones([self.size[a] for a in missing], dtype=torch.float64, device="cpu")),
-            ]
-        have, total = "", torch.ones((), dtype=torch.float64, device="cpu")
-        for i, (axes, tensor) in enumerate(
-            pairs
-        ):  # two at a time; an axis is summed once nothing else has it
+            pairs = [*pairs, (missing, ones([self.size[a] for a in missing]))]
+        have, total = "", ones(())
+        # two at a time; an axis is summed once nothing else has it
+        for i, (axes, tensor) in enumerate(pairs):
             later = set(out).union(*(axes for axes, _ in pairs[i + 1 :]))
             left = "".join(a for a in dict.fromkeys(have + axes) if a in later) if i < len(pairs) - 1 else out
             total = torch.einsum(f"{have},{axes}->{left}", total, tensor.abs() if absolute else tensor)
@@ -233,6 +229,11 @@ class Known:
                 pairs.append((axes, tensor))
             total = total + abs(self.number(term)) * self.product(pairs, AXES[name], absolute=True)
         return total
+
+
+def ones(shape):
+    """Ones to measure with, as `wide` makes them."""
+    return torch.ones(shape, dtype=torch.float64, device="cpu")
 
 
 def wide(tensor):

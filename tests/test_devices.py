@@ -28,6 +28,7 @@ MISSING = {device: missing(device) for device in ("cuda", "mps")}
 def everything(device="cpu", dtype=torch.float32):
     """All that the package computes, as tensors on the CPU and texts."""
     params, g = draw(6, dtype=dtype, device=device)
+    start = [p.detach().clone() for p in params]
     Xb, Yb = (t.to(device) for t in minibatch(DATA.Xtr, DATA.Ytr, g))
     v = forward(params, Xb, Yb)
     v.loss.backward()
@@ -45,7 +46,11 @@ def everything(device="cpu", dtype=torch.float32):
     check.end(list(six), 0.1)
     stats = calibrate(params, DATA.Xtr[:500].to(device))
     val = evaluate(params, stats, DATA.Xval[:500].to(device), DATA.Yval[:500].to(device))
-    tensors = [*params, Xb, Yb, v.loss, *six, *stats]
+    assert check, check  # every gradient true, and the update by it
+    of_note = [
+        gradient for name, gradient in six._asdict().items() if name != "b1"
+    ]  # whose own is rounding noise
+    tensors = [*start, Xb, Yb, *params, v.loss, *of_note, *stats]
     agree = sum(bool(result) for result in results.values())
     return [t.detach().cpu() for t in tensors], val, sample(params, stats, 3), agree, bool(wrong), wrong.cause
 
@@ -77,17 +82,26 @@ def test_a_training_whatever_the_default_device_is(how):
         assert torch.equal(a, b)
 
 
+def up_to_rounding(first, second):
+    """The same weights and batch to the last bit; then the same up to rounding, which is each device's own."""
+    (here, val, *_), (there, val_there, *_) = first, second
+    assert all(torch.equal(a, b.to(a.dtype)) for a, b in zip(here[:9], there[:9], strict=True))
+    for a, b in zip(here, there, strict=True):
+        a, b = a.double(), b.double()
+        assert (a - b).norm() <= 1e-4 * b.norm()
+    assert val == pytest.approx(val_there, rel=1e-4)
+
+
+def test_in_another_dtype():
+    up_to_rounding(everything(dtype=torch.float64), everything())
+
+
 @pytest.mark.parametrize("device", MISSING)
 def test_on_an_accelerator(device):
-    """The same start, letter for letter; then the same up to rounding, which is each device's own."""
     if MISSING[device]:
         pytest.skip(MISSING[device])
     dtype = torch.float64 if device == "cuda" else torch.float32  # MPS has no float64
-    (here, val, *_), (there, val_there, *_) = everything(dtype=dtype), everything(device, dtype)
-    assert all(torch.equal(a, b) for a, b in zip(here[7:9], there[7:9], strict=True))
-    for a, b in zip(here, there, strict=True):
-        assert (a - b).double().norm() <= 1e-4 * b.double().norm()
-    assert val == pytest.approx(val_there, rel=1e-4)
+    up_to_rounding(everything(dtype=dtype), everything(device, dtype))
 
 
 @pytest.mark.skipif(MISSING["mps"] is not None, reason="no MPS device here")

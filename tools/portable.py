@@ -111,8 +111,7 @@ def run_newest():
         return "skipped", f"it is the one that is here, {version}"
     print(f"Installing PyTorch {version} into build/newest (once; up to gigabytes) ...", file=sys.stderr)
     python = NEWEST / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists():
-        venv.create(NEWEST, with_pip=True)
+    venv.create(NEWEST, with_pip=True)  # completes one that was interrupted
     constraints = NEWEST / "constraints.txt"
     constraints.write_text(without_torch(), encoding="utf-8")
     made = ask(python, *pip[1:], "-c", constraints, f"torch=={version}", "-e", ".[lab,test]")
