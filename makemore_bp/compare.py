@@ -346,10 +346,10 @@ _ALIAS = (
 
 
 def _relative(difference, reference):
-    """‖difference‖ / ‖reference‖, scaled so that no square over- or underflows."""
-    top = reference.abs().max().item() if reference.numel() else 0.0
+    """‖difference‖ / ‖reference‖ of a difference that is not 0, scaled so that no square over- or underflows."""
+    top = reference.abs().max().item()
     if not top:
-        return math.inf if difference.any() else 0.0
+        return math.inf
     scale = math.ldexp(1.0, -max(min(math.frexp(top)[1], 1000), -1000))
     return ((difference * scale).norm() / (reference * scale).norm()).item()
 

@@ -660,3 +660,255 @@ def test_two_comparers_do_not_mix(v):
     other.watch(v)
     other("h", v.h.grad.clone(), v.h)
     assert cmp.ledger().right == [] and other.ledger().right == ["h"]
+
+
+# --- every sentence, word for word: a reader has nothing else to go by
+
+
+def a_tensor_with(grad, **options):
+    x = torch.ones(2, requires_grad=True, **options)
+    x.grad = grad
+    return x
+
+
+X, Y = torch.ones(2), torch.ones(2, requires_grad=True)
+TIMES_2 = Y * 2
+NESTED = torch.nested.as_nested_tensor([torch.ones(2)], layout=torch.jagged)
+ORDER = (
+    "the order is cmp(name, yours, tensor): your gradient comes second, and third the forward value, "
+    "one that requires a gradient."
+)
+
+
+@pytest.mark.parametrize(
+    "arguments, note",
+    [
+        ((Y, X, "W1"), "the order is cmp(name, yours, tensor): a name comes first, as a string."),
+        (("W1", ..., Y), "to do: nothing to compare yet."),
+        (
+            ("W1", X),
+            'a third argument is missing: the forward value, as in cmp("W1", dW1, W1); or hand the pass over '
+            "with cmp.watch(v).",
+        ),
+        (("W1", NESTED, Y), "nested tensors are not compared; use an ordinary one."),
+        (
+            ("W1", X, X),
+            "the tensor does not require a gradient, so backward() computes none; was it made under no_grad()?",
+        ),
+        (("W1", X, TIMES_2), "the tensor keeps no .grad: call its retain_grad() before loss.backward()."),
+        (("W1", X, Y), "there is no .grad yet: call loss.backward() first (and retain_grad() before it)."),
+        (
+            ("W1", X, a_tensor_with(torch.ones(2, device="meta"), device="meta")),
+            "the true gradient lies on meta, where there are no numbers.",
+        ),
+        (
+            ("W1", X, a_tensor_with(torch.tensor([1, torch.nan]))),
+            "the true gradient itself holds nan or inf: the forward pass has overflowed.",
+        ),
+        (
+            ("b1", X, a_tensor_with(torch.zeros(2))),
+            "its true value may be zero, so its own size is no measure; hand the pass over with cmp.watch(v).",
+        ),
+        (("W1", TIMES_2, X), ORDER),  # it carries a graph, and what it is compared with does not
+        (("W1", Y, TIMES_2), ORDER),  # it keeps a .grad, and what it is compared with does not
+    ],
+)
+def test_the_sentence(arguments, note):
+    row = cmp(*arguments)
+    assert row.note == note and not row
+    assert row.name == ("?" if note.endswith("as a string.") else arguments[0])
+    assert row.cause == row.entry == "" and row.blind is False
+
+
+def test_where_pytorch_itself_gives_up(monkeypatch):
+    def fails(yours, tensor):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr("makemore_bp.compare._unusable", fails)
+    for said, why in [(" no kernel for this.\nSee ...", "no kernel for this"), ("", "")]:
+        row = cmp("W1", X, Y)
+        assert row.name == "W1" and not row
+        assert row.note == f"the two could not be compared (RuntimeError: {why})."
+
+
+def test_what_zero_is_relative_to():
+    note = "relative to what flows into it, since its true value is zero"
+    for n, ends in [(32, {"b1": ".", "logit_maxes": "."}), (2, {"b1": " up to eps.", "logit_maxes": "."})]:
+        v = make_pass(n=n, hidden=16)
+        cmp.watch(v)
+        for name, end in ends.items():
+            row = cmp(name, getattr(v, name).grad * 0.5, getattr(v, name))
+            assert row and row.note == note + end and row.blind
+    row = cmp("W1", v.W1.grad * 0.5, v.W1)
+    assert row.note == note + " up to eps." and not row.blind
+
+
+def test_where_terms_cancel_by_chance():
+    notes = set()
+    for seed in range(40):
+        v = make_pass(n=3, hidden=1, dtype=torch.float32, seed=seed)
+        cmp.watch(v)
+        with torch.no_grad():
+            row = cmp("hprebn", bn_backward(v.hpreact.grad, v.bnraw, v.bngain, v.bnvar_inv), v.hprebn)
+        assert row and (row.note != "") == (row.relative > 1e-6)
+        notes.add(row.note)
+    assert notes == {"", "its terms cancel here, so it is held against their size, not its own."}
+
+
+def test_a_true_gradient_changed_since_it_was_seen(v):
+    cmp.watch(v)
+    v.h.grad.mul_(3)
+    assert cmp("h", v.h.grad / 3, v.h).note == (
+        "h.grad is not what it was when it was first seen after cmp.watch; "
+        "run forward and backward anew, and hand the pass over again."
+    )
+
+
+def test_more_than_one_backward_gives_word_for_word(v):
+    cmp.watch(v)
+    v.W2.grad += 1
+    mine = (v.h.T @ v.logits.grad).detach()
+    once = forward(v_params(v), v.Xb, v.Yb)
+    once.loss.backward()  # v.W2.grad now holds two passes' and the 1
+    cmp.watch(once)
+    assert cmp("W2", mine, once.W2).note == (
+        "yours is what `logits = h @ W2 + b2` gives, and W2.grad holds more: an earlier pass's (set it to None "
+        "before backward()), or what another use of W2 adds."
+    )
+
+
+def v_params(v):
+    return type(make_params())(*(getattr(v, name) for name in type(make_params())._fields))
+
+
+def test_called_twice_word_for_word():
+    params, (Xb, Yb) = make_params(), make_batch()
+    v = forward(params, Xb, Yb)
+    v.loss.backward(retain_graph=True)
+    once = v.h.grad.clone()
+    v.loss.backward()
+    cmp.watch(v)
+    assert cmp("h", once, v.h).note == (
+        "h.grad is 2 times what one backward() gives, and yours is not: was backward() called 2 times? "
+        "Run forward and backward anew, and hand the pass over again."
+    )
+
+
+# --- what a single change of cmp's own lines would break
+
+
+def test_nothing_to_compare():
+    x = torch.zeros(0, requires_grad=True)
+    x.sum().backward()
+    row = cmp("x", torch.zeros(0), x)
+    assert row and row.exact and row.maxdiff == row.relative == 0
+
+
+def test_what_came_in_and_what_went_wrong_here(v):
+    cmp.watch(v)
+    wrong = 2 * v.logits.grad
+    cmp("logits", wrong, v.logits)
+    came_in = "the step itself is right; what is wrong came in with your dlogits."
+    assert cmp("W2", (v.h.T @ wrong).detach(), v.W2).cause == came_in
+    true = given("logits")  # who begins from the true one made the mistake here
+    assert cmp("W2", 2 * (v.h.T @ true).detach(), v.W2).cause == (
+        "every entry is 2 times the true one. Look again at `logits = h @ W2 + b2`."
+    )
+    del true
+    assert cmp("W2", (v.h.T @ wrong).detach(), v.W2).cause == came_in
+
+
+@pytest.mark.parametrize(
+    "label, cause",
+    [
+        ("hprebn", "this is only the path through bndiff; hprebn also stands on the right of `bnmeani = "),
+        ("hprebn (fused)", "the term of the mean is missing."),
+        ("hprebn in one line", "the term of the mean is missing."),
+    ],
+)
+def test_the_label_says_which_way_it_was_computed(v, label, cause):
+    cmp.watch(v)
+    assert cmp(label, v.bndiff.grad.clone(), v.hprebn).cause.startswith(cause)
+
+
+def test_the_pass_that_is_watched_is_a_dict_too(v):
+    cmp.watch({"h": v.h})
+    assert cmp("h", v.h.grad.clone())
+    with pytest.raises(TypeError, match=r"not a tuple\.$"):
+        cmp.watch((v.h,))
+
+
+def test_the_first_to_ask_for_a_true_gradient(v):
+    mine = Compare()
+    mine.watch(v)
+    assert torch.equal(mine.given("h"), v.h.grad)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-2])
+def test_the_eps_of_the_pass(eps):
+    params, (Xb, Yb) = make_params(), make_batch()
+    v = forward(params, Xb, Yb, eps=eps)
+    v.loss.backward()
+    cmp.watch(v)
+    wrong = -0.5 * v.bnvar_inv * v.bnvar_inv.grad
+    said = cmp("bnvar", wrong.detach(), v.bnvar)
+    assert said.cause.startswith("the exponent of bnvar + eps in the backward line is not -0.5.")
+
+
+def test_watched_with_zeros_left_in_the_parameters():
+    params, (Xb, Yb) = make_params(), make_batch()
+    for p in params:
+        p.grad = torch.zeros_like(p)  # zero_grad(set_to_none=False)
+    v = forward(params, Xb, Yb)
+    cmp.watch(v)
+    v.loss.backward()
+    row = cmp("b1", torch.zeros_like(v.b1), v.b1)
+    assert row and row.note == "relative to what flows into it, since its true value is zero."
+
+
+def test_some_values_retained():
+    params, (Xb, Yb) = make_params(), make_batch()
+    v = forward(params, Xb, Yb)
+    for name in ("logit_maxes", "norm_logits"):
+        getattr(v, name).retain_grad()
+    v.loss.backward()
+    cmp.watch(v)
+    assert cmp("logit_maxes", v.logit_maxes.grad * 0.5, v.logit_maxes).blind
+
+
+def test_a_single_entry_is_not_hidden_by_its_row():
+    v = heavy()
+    cmp.watch(v)
+    yours = v.counts.grad.clone()
+    row, column = divmod(int((yours.abs() / yours.norm(dim=1, keepdim=True)).argmin()), 27)
+    yours[row, column] *= 2
+    said = cmp("counts", yours, v.counts)
+    assert not said and said.entry.startswith(f"the largest difference is at [{row}, {column}]")
+
+
+def test_small_rows_without_a_pass():
+    v = heavy()
+    true, sizes = v.counts.grad, v.counts.grad.norm(dim=1)
+    large, small = int(sizes.argmax()), int(sizes.argmin())
+    noise = true.clone()
+    noise[large] *= 1 + 5e-7
+    assert cmp("counts", noise, v.counts)  # a whole row's rounding in one row is still rounding
+    wrong = true.clone()
+    wrong[small] *= 1.01
+    row = cmp("counts", wrong, v.counts)
+    assert not row and "hide the others" in row.note
+    assert row.entry.startswith(f"the largest difference is at [{small}, ")
+
+
+def test_not_every_bias_is_without_effect():
+    """Without BatchNorm behind it b1 has a gradient, and zeros are wrong."""
+    params, (Xb, Yb) = make_params(), make_batch()
+    v = forward(params, Xb, Yb)
+    hprebn = v.hprebn.detach().requires_grad_()
+    loss = (torch.tanh(v.embcat.detach() @ v.W1 + v.b1) * hprebn).sum()
+    loss.backward()
+    seen = dict(vars(v), hprebn=hprebn)
+    hprebn.grad = torch.ones_like(hprebn)
+    cmp.watch(seen)
+    row = cmp("b1", torch.zeros_like(v.b1), v.b1)
+    assert row.approximate is not True

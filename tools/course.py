@@ -1,12 +1,13 @@
 """Run the course: every numbered notebook from top to bottom, in order, each in a fresh kernel.
 
-    python tools/course.py [--write] [NOTEBOOK ...]
+    python tools/course.py [--write | --same] [NOTEBOOK ...]
 
 Prints one line per notebook: the cells run, the rows of `cmp` that agree, the seconds taken. A row that does
 not agree, an error, or anything on stderr is a failure, and so is the exit status then; the other notebooks
 are run all the same. In a cell tagged `mistake` a row is wrong on purpose, and counted apart.
 
-With --write the outputs are stored in the notebooks that did not fail.
+With --write the outputs are stored in the notebooks that did not fail. With --same it is a failure too if --write
+would change a notebook by as much as a byte, cells tagged `timing` aside.
 """
 
 import argparse
@@ -60,6 +61,8 @@ def main(arguments=None):
     try:
         for path in paths:
             book, result = run(path)
+            if options.same and not result.failures:
+                result.failures += [f"cell {name}: not what is stored" for name in unlike(path, book)]
             if options.write and not result.failures:
                 write(path, book)
             print(line(path, result), flush=True)
@@ -82,7 +85,9 @@ def parse(arguments):
         prog="course.py", description="Run the notebooks, each in a fresh kernel."
     )
     parser.add_argument("notebooks", metavar="NOTEBOOK", nargs="*", type=Path, help="default: all, in order")
-    parser.add_argument("--write", action="store_true", help="store the outputs in the notebooks")
+    then = parser.add_mutually_exclusive_group()
+    then.add_argument("--write", action="store_true", help="store the outputs in the notebooks")
+    then.add_argument("--same", action="store_true", help="compare with what is stored, byte for byte")
     return parser.parse_args(arguments)
 
 
@@ -170,6 +175,18 @@ def line(path, result):
 
 def write(path, book):
     """Store the notebook with its outputs, so that a second run writes the same bytes."""
+    tidy(book)
+    text = nbformat.writes(book) + "\n"
+    new = path.with_name(f".{path.name}.new")  # written whole, then put in place: never half a notebook
+    try:
+        new.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def tidy(book):
+    """Take out of an executed notebook what would differ from one run to the next."""
     kept = {key: value for key, value in book.metadata.items() if key == "makemore_bp"}
     book.metadata = nbformat.from_dict({**METADATA, **kept})
     for cell in book.cells:
@@ -178,13 +195,13 @@ def write(path, book):
         for output in cell.get("outputs", []):
             if "execution_count" in output:
                 output.execution_count = cell.execution_count
-    text = nbformat.writes(book) + "\n"
-    new = path.with_name(f".{path.name}.new")  # written whole, then put in place: never half a notebook
-    try:
-        new.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+
+
+def unlike(path, book):
+    """The ids of the cells that `write` would change in the file, those tagged `timing` aside."""
+    tidy(book)
+    pairs = zip(nbformat.read(path, as_version=4).cells, book.cells, strict=True)
+    return [new.id for old, new in pairs if old != new and "timing" not in new.metadata.get("tags", [])]
 
 
 if __name__ == "__main__":
