@@ -5,7 +5,7 @@ import torch
 from conftest import make_batch, make_params
 
 from makemore_bp import data, draw, forward, load
-from makemore_bp.model import SEED, calibrate, minibatch, sample
+from makemore_bp.model import SEED, calibrate, forward_merged, minibatch, sample
 
 
 def drawn_anew(hidden, seed):
@@ -86,3 +86,46 @@ def test_names_are_drawn_by_the_seed():
     a, again, b = (sample(params, stats, 5, seed) for seed in (1, 1, 2))
     assert a == again != b and len(a) == 5
     assert all(set(name) <= set(data.VOCAB[1:]) for name in a)
+
+
+def batchnorm_without_eps(b1):
+    params = make_params()
+    with torch.no_grad():
+        params.W1.zero_()
+        params.b1.copy_(b1 if torch.is_tensor(b1) else torch.full_like(params.b1, b1))
+    return forward(params, *make_batch(n=3), eps=0)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 12345.678])
+def test_a_constant_column_without_eps(constant):
+    """Its variance is 0, or the rounding noise of its mean."""
+    with pytest.raises(ValueError) as refused:
+        batchnorm_without_eps(constant)
+    assert str(refused.value) == (
+        "a column of hprebn is constant over the batch: with eps = 0 BatchNorm divides by 0."
+    )
+
+
+def test_a_column_that_hardly_varies_is_no_constant_one():
+    params = make_params()
+    with torch.no_grad():
+        params.W1.mul_(1e-9)
+        params.b1.fill_(1.0)
+    v = forward(params, *make_batch(n=32), eps=0)
+    assert v.bnraw.isfinite().all() and v.bnvar.max() < 1e-14
+
+
+def test_every_value_of_a_merged_pass_is_retained():
+    v = forward_merged(make_params(), *make_batch())
+    v.loss.backward()
+    assert v.hpreact.grad is not None
+
+
+def test_too_few_names_are_named_with_their_file(tmp_path):
+    path = tmp_path / "few.txt"
+    path.write_text("emma\nava\n")
+    with pytest.raises(ValueError) as refused:
+        load(path)
+    assert (
+        str(refused.value) == f"{path}: 2 names are too few to cut into train, val and test; take 10 or more."
+    )
