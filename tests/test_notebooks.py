@@ -6,6 +6,7 @@ import runpy
 from collections import Counter
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from makemore_bp.rules import GRADIENTS
@@ -226,6 +227,28 @@ def test_a_disk_that_names_no_file(course, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(course["main"].__globals__, "run", full)
     assert course["main"]([str(path)]) == 2
     assert capsys.readouterr().err == f"course.py: {path}: No space left on device.\n"
+
+
+def test_a_second_run_stores_the_same_bytes(course, tmp_path, capsys):
+    """--same says so, and names the cell where it is not so; a time may differ, and nothing is written."""
+    cells = [
+        nbformat.v4.new_code_cell("import time", id="imports"),
+        nbformat.v4.new_code_cell("print(6 * 7)", id="product"),
+        nbformat.v4.new_code_cell("print(time.time())", id="clock", metadata={"tags": ["timing"]}),
+    ]
+    path = tmp_path / "01_small.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    assert course["main"](["--write", str(path)]) == 0
+    assert course["main"](["--same", str(path)]) == 0
+    stored = path.read_text(encoding="utf-8").replace('"42', '"43')
+    path.write_text(stored, encoding="utf-8")
+    capsys.readouterr()
+    assert course["main"](["--same", str(path)]) == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "    cell product: not what is stored",
+        "1 of 1 notebooks failed.",
+    ]
+    assert path.read_text(encoding="utf-8") == stored
 
 
 # --- the file that hides what differs between machines
