@@ -140,8 +140,13 @@ def test_the_argument_comes_before_the_variable_and_that_before_the_shipped_list
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_too_few_names_to_cut_into_three(write, count):
-    with pytest.raises(data.BadNames, match="take 10"):
-        data.load(write("\n".join(TEN[:count]).encode()))
+    path = write("\n".join(TEN[:count]).encode())
+    with pytest.raises(data.BadNames) as refused:
+        data.load(path)
+    assert (
+        str(refused.value)
+        == f"{path}: {count} names are too few to cut into train, val and test; take 10 or more."
+    )
 
 
 def test_ten_names_are_enough_and_every_letter_becomes_an_example(write):
