@@ -191,7 +191,7 @@ class Compare:
         if known and not row and self._cancels(known, known_as, difference, truth.dtype):
             row.approximate = True
             row.note = row.note or "its terms cancel here, so it is held against their size, not its own."
-        elif not zero and not exact and called in _ZERO:
+        elif flow is None and not exact and called in _ZERO:
             row.approximate = None
             row.note = "its true value may be zero, so its own size is no measure; hand the pass over with cmp.watch(v)."
             return row

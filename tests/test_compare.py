@@ -888,3 +888,100 @@ def test_not_every_bias_is_without_effect():
     cmp.watch(seen)
     row = cmp("b1", torch.zeros_like(v.b1), v.b1)
     assert row.approximate is not True
+
+
+def test_the_latest_row_of_a_gradient_is_what_the_next_ones_came_from(v):
+    cmp.watch(v)
+    wrong = 2 * v.h.grad
+    cmp("h", wrong, v.h)
+    cmp("h, second try", v.h.grad.clone(), v.h)
+    cmp("h", wrong, v.h)
+    row = cmp("hpreact", wrong * (1 - v.h.detach() ** 2), v.hpreact)
+    assert row.cause == "the step itself is right; what is wrong came in with your dh."
+
+
+def test_the_ledger_without_a_pass(v):
+    """Spoiled, or right in another way: it compares once more with the tensor that was handed in."""
+    dh, dlogits = v.h.grad.clone(), v.logits.grad.clone()
+    cmp("h", dh, v.h)
+    cmp("logits", dlogits, v.logits)
+    dh += 1
+    dlogits *= 1 + 1e-7
+    ledger = cmp.ledger()
+    assert [change.name for change in ledger.changed] == ["dh"]
+    assert (ledger.right, ledger.wrong) == (["logits"], ["h"])
+
+
+def leaf(gradient):
+    x = torch.zeros_like(gradient, requires_grad=True)
+    x.grad = gradient
+    return x
+
+
+def test_the_entry_shown_is_one_of_the_rows_that_are_off():
+    """And not a larger difference that is rounding, in a row a billion times as large."""
+    true = torch.ones(30, 4, dtype=torch.float64)
+    true[1] *= 1e-9
+    yours = true.clone()
+    yours[0, 2] += 5e-12
+    yours[1, 3] += 3e-12
+    row = cmp("probs", yours, leaf(true))
+    assert not row and "hide the others" in row.note
+    assert row.entry.startswith("the largest difference is at [1, 3]")
+
+
+def test_a_cause_is_to_hold_in_every_row_of_one_examples_gradient():
+    """Not in a row so small that the whole would not notice."""
+    true = torch.ones(3, 4, dtype=torch.float64)
+    true[1] *= 1e-14
+    yours = 2 * true
+    assert cmp("probs", yours, leaf(true)).cause == "every entry is 2 times the true one."
+    yours[1] *= 3
+    row = cmp("probs", yours, leaf(true))
+    assert row.cause == "" and row.entry
+
+
+def test_no_entry_where_the_cause_is_known(v):
+    row = cmp("counts", 2 * v.counts.grad, v.counts)
+    assert "2 times" in row.cause and row.entry == ""
+
+
+def test_the_noise_of_a_true_zero_explains_nothing():
+    v = make_pass()
+    cmp.watch(v)
+    row = cmp("b1", 1e8 * v.b1.grad, v.b1)
+    assert row.approximate is False and row.cause == "" and row.entry
+
+
+def test_another_use_of_a_value_is_no_earlier_pass():
+    """A parameter's .grad may hold an earlier pass's; a value made anew in each pass can't."""
+    v = forward(make_params(), *make_batch())
+    for t in vars(v).values():
+        if isinstance(t, torch.Tensor) and t.requires_grad and not t.is_leaf:
+            t.retain_grad()
+    (v.loss + 0.1 * v.h.sum()).backward()
+    cmp.watch(v)
+    yours = v.logits.grad @ v.W2.detach().T
+    assert cmp("h", yours, v.h).approximate is False
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_a_true_value_that_is_not_zero_is_not_judged_as_one(share):
+    """A second use of b1 after BatchNorm: small beside what flows in, and no rounding."""
+    v = forward(make_params(), *make_batch())
+    v.loss.backward()
+    flow = v.hprebn.grad.abs().sum(0).norm()
+    v.b1.grad = share * flow * torch.ones_like(v.b1) / v.b1.numel() ** 0.5
+    cmp.watch(v)
+    row = cmp("b1", 1.5 * v.b1.grad, v.b1)
+    assert row.approximate is False and row.relative == pytest.approx(0.5) and not row.note
+
+
+def test_a_pass_of_one_value_and_one_without_numbers(v):
+    for name in ("W2", "logits"):  # neither tells how long every axis is
+        cmp.watch({name: getattr(v, name)})
+        row = cmp(name, 2 * getattr(v, name).grad)
+        assert row.approximate is False and "2 times" in row.cause and row.note == ""
+    cmp.watch({"h": torch.zeros(3, device="meta"), "W2": v.W2})
+    with pytest.raises(KeyError, match="no value named 'h'"):
+        given("h")

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import stat
 import time
 import tracemalloc
@@ -12,6 +13,7 @@ import pytest
 import torch
 import tqdm
 from conftest import make_batch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from makemore_bp import train_numpy
 from makemore_bp.data import Data, build_dataset
@@ -201,13 +203,42 @@ def test_the_seconds_are_those_of_the_run(data, by):
     assert 0 < run.seconds < time.perf_counter() - begin
 
 
-def test_threads_are_put_back(data):
-    from threadpoolctl import threadpool_info, threadpool_limits
+def test_one_thread_for_the_matrix_products_and_all_are_put_back(data):
+    """What PyTorch takes is not touched meanwhile."""
+    seen = []
 
-    with threadpool_limits(2, user_api="blas"):
-        before = [pool["num_threads"] for pool in threadpool_info()]
-        train_numpy.train(data, steps=2, progress=False)
-        assert [pool["num_threads"] for pool in threadpool_info()] == before
+    class Looking(train_numpy.Step):
+        def update(self):
+            seen.append(threadpool_info())
+            super().update()
+
+    def threads(pools, api):
+        return [pool["num_threads"] for pool in pools if (pool["user_api"] == "blas") == api]
+
+    with threadpool_limits(2):
+        before = threadpool_info()
+        train_numpy.train(data, steps=2, progress=False, step_class=Looking)
+        for blas in (True, False):
+            assert threads(threadpool_info(), blas) == threads(before, blas)
+    assert set(threads(seen[0], True)) == {1} and threads(seen[0], False) == threads(before, False)
+
+
+def test_the_bar_counts_the_steps(data, capsys):
+    train_numpy.train(data, steps=250)
+    assert re.search(r"train by numpy: 100%.* 250/250 .*step(/s|s)?", capsys.readouterr().err)
+    train_numpy.train(data, steps=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_array_is_in_the_parameters_dtype(data, dtype):
+    """Another one would be converted in each step, and round differently."""
+    one_step = train_numpy.Step(draw(5, dtype=dtype)[0], 4)
+    one_step.begin(data.Xtr[:4].numpy()[None], data.Ytr[:4].numpy()[None], [0.1])
+    one_step()
+    arrays = {name: a for name, a in vars(one_step).items() if isinstance(a, np.ndarray)}
+    assert len(arrays) > 40
+    assert {name: a.dtype for name, a in arrays.items() if a.dtype != str(dtype).removeprefix("torch.")} == {}
 
 
 @pytest.mark.parametrize(
