@@ -45,7 +45,7 @@ book: .venv/.docs node_modules/.package-lock.json ## build the web pages (build/
 	@REPOSITORY=$(REPOSITORY) $(PY) tools/book.py
 
 test-book: .venv/.docs .venv/.test node_modules/.package-lock.json ## the book and JupyterLab in a browser (a Chromium)
-	@$(PY) -m pytest -q -n 2 --dist loadfile tests/test_book.py tests/test_browser.py
+	@$(PY) -m pytest -q -rs -n 2 --dist loadfile tests/test_book.py tests/test_browser.py
 
 mutants: .venv/.mutants ## break the package in two thousand places, and see whether the unit tests notice (MUTANTS='makemore_bp.model*')
 	@.venv/bin/mutmut run $(MUTANTS); .venv/bin/mutmut results
