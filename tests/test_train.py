@@ -203,24 +203,28 @@ def test_the_seconds_are_those_of_the_run(data, by):
     assert 0 < run.seconds < time.perf_counter() - begin
 
 
-def test_one_thread_for_the_matrix_products_and_all_are_put_back(data):
-    """What PyTorch takes is not touched meanwhile."""
-    seen = []
+def test_one_thread_for_the_matrix_products_and_all_are_put_back(data, monkeypatch):
+    """And no other library's are touched: PyTorch's are the reader's."""
+    limits, during = [], []
 
     class Looking(train_numpy.Step):
         def update(self):
-            seen.append(threadpool_info())
+            during.append(blas())
             super().update()
 
-    def threads(pools, api):
-        return [pool["num_threads"] for pool in pools if (pool["user_api"] == "blas") == api]
+    def blas():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    with threadpool_limits(2):
-        before = threadpool_info()
-        train_numpy.train(data, steps=2, progress=False, step_class=Looking)
-        for blas in (True, False):
-            assert threads(threadpool_info(), blas) == threads(before, blas)
-    assert set(threads(seen[0], True)) == {1} and threads(seen[0], False) == threads(before, False)
+    def limited(*args, **options):
+        limits.append((args, options))
+        return threadpool_limits(*args, **options)
+
+    monkeypatch.setattr(train_numpy, "threadpool_limits", limited)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas()
+        train_numpy.train(data, steps=1, progress=False, step_class=Looking)
+        assert blas() == before
+    assert during == [[1] * len(before)] and limits == [((1,), {"user_api": "blas"})]
 
 
 def test_the_bar_counts_the_steps(data, capsys):
