@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from . import checks
-from .model import Params
+from .model import Params, Pass
 from .rules import GRADIENTS
 
 # --- cross-entropy: eight
@@ -138,7 +138,7 @@ RULES = {name: globals()["d" + name] for name in GRADIENTS}
 
 
 @torch.no_grad()
-def backward_all(v):
+def backward_all(v: Pass) -> SimpleNamespace:
     """The 26 gradients of a `forward` pass, in order, each from those before it; attributes by name."""
     checks.has(v, checks.ATOMIC, "what forward() returns")
     d = SimpleNamespace()
@@ -150,7 +150,7 @@ def backward_all(v):
 # --- the two fused forms; backward_six does without their checks, since its values come from one pass
 
 
-def cross_entropy_backward(logits, Yb):
+def cross_entropy_backward(logits: torch.Tensor, Yb: torch.Tensor) -> torch.Tensor:
     """dlogits (n, V) in one line, softmax minus one-hot over n, for logits (n, V) and targets Yb (n,)."""
     checks.targets(logits, Yb)
     return _softmax_minus_one_hot(logits, Yb)
@@ -161,7 +161,13 @@ def _softmax_minus_one_hot(logits, Yb):
     return (F.softmax(logits, 1) - F.one_hot(Yb, V)) / n
 
 
-def bn_backward(dhpreact, bnraw, bngain, bnvar_inv, divisor=None):
+def bn_backward(
+    dhpreact: torch.Tensor,
+    bnraw: torch.Tensor,
+    bngain: torch.Tensor,
+    bnvar_inv: torch.Tensor,
+    divisor: int | None = None,
+) -> torch.Tensor:
     """dhprebn (n, H) in one line, from dhpreact (n, H), bnraw (n, H), bngain and bnvar_inv (1, H).
 
     divisor is what the variance was divided by: n - 1 (the default, this course) or n (PyTorch's BatchNorm).
@@ -180,7 +186,7 @@ def _three_terms(dhpreact, bnraw, bngain, bnvar_inv, divisor):
 
 
 @torch.no_grad()
-def backward_six(v):
+def backward_six(v: Pass) -> Params:
     """The parameters' gradients after `forward_merged`, in six groups; returns them in the order of `Params`."""
     checks.has(v, checks.MERGED, "what forward_merged() returns")
     # 1 logits

@@ -6,6 +6,7 @@ Where it is not, `cmp` says what is wrong (causes.py), or shows the entry with t
 import difflib
 import math
 import weakref
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 import torch
@@ -67,12 +68,12 @@ class Compare:
         self._handed_out = {}  # by name, weak references to what `given` returned
         self.forget()
 
-    def forget(self):
+    def forget(self) -> None:
         """Forget the pass handed over by `watch`, and the rows of the ledger."""
         self._pass, self._names, self._eps = {}, {}, 1e-5
         self._before, self._truths, self._known, self._entries = {}, {}, None, {}
 
-    def watch(self, forward_pass):
+    def watch(self, forward_pass: SimpleNamespace | dict) -> None:
         """Hand over the forward pass once: a `Pass`, or a dict of named tensors such as globals().
 
         With it `cmp` can say what a wrong gradient is made of and judge gradients whose true value is zero,
@@ -94,7 +95,7 @@ class Compare:
         self._before = {name: t.detach().clone() for name, t in self._pass.items()}
         self._look()
 
-    def given(self, name):
+    def given(self, name: str) -> torch.Tensor:
         """A copy of the true gradient of a watched value, to start from: given('counts').
 
         Raises KeyError for a name that is not watched, ValueError where there is no gradient.
@@ -112,7 +113,7 @@ class Compare:
         self._handed_out[name] = [*alive, weakref.ref(copy)]
         return copy
 
-    def __call__(self, name, yours, tensor=_MISSING):
+    def __call__(self, name: str, yours: torch.Tensor, tensor: torch.Tensor = _MISSING) -> Row:
         """Compare `yours` with `tensor.grad`; print the row and return it (a `Row`). Raises nothing.
 
         Without `tensor`, the watched value that bears the name is taken.
@@ -126,7 +127,7 @@ class Compare:
         self._entries[known_as, row.name] = Entry(known_as, row.name, yours, tensor, row)
         return row
 
-    def ledger(self, names=None):
+    def ledger(self, names: str | Iterable[str] | None = None) -> Ledger:
         """Compare once more all that was compared since the last `watch` or `forget`; print and return a `Ledger`.
 
         It counts how many of the 26 are right, wrong and still to do, and says which values have changed since

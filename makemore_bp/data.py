@@ -21,14 +21,14 @@ class BadNames(ValueError):
     """A list of names that cannot be used; the message names the file and the line."""
 
 
-def names_path(path=None):
+def names_path(path: str | os.PathLike | None = None) -> Path:
     """The file to read: the argument, else $MAKEMORE_BP_NAMES, else the list shipped with the course."""
     if path is not None:
         path = checks.path(path)
     return Path(path or os.environ.get(NAMES_VARIABLE) or NAMES_FILE)
 
 
-def read_names(path=None):
+def read_names(path: str | os.PathLike | None = None) -> list[str]:
     """Read one name a line, lower-cased, in the file's order.
 
     CRLF, blank lines at the end, capitals and a missing last newline are read right.
@@ -72,7 +72,7 @@ def _complaint(line):
     return f"{line[:40]!r} holds {wrong!r}; {why}."
 
 
-def build_dataset(names):
+def build_dataset(names: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
     """Every letter of every name, with the CONTEXT letters before it: X (N, CONTEXT) and Y (N,), int64.
 
     names: a list of names in lower case. Raises TypeError or ValueError for anything else.
@@ -98,10 +98,10 @@ class Data(NamedTuple):
     Yval: torch.Tensor
     Xte: torch.Tensor
     Yte: torch.Tensor
-    names: tuple  # three lists: train, val, test
+    names: tuple[list[str], list[str], list[str]]  # three lists: train, val, test
 
 
-def load(path=None):
+def load(path: str | os.PathLike | None = None) -> Data:
     """Read a list of names, shuffle it with seed 42 and cut it 80/10/10 into train, val and test.
 
     Source: the split of the makemore lectures, so that the same list gives the same examples.

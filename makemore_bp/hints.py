@@ -51,7 +51,7 @@ def _known(name):
     return print(f'There is no exercise "{name.strip()}". Did you mean "{near}"?')
 
 
-def hint(name):
+def hint(name: str) -> None:
     """Print the next hint for an exercise; after the last one, say so and begin again."""
     exercise = _known(name)
     if exercise is None:
@@ -63,7 +63,7 @@ def hint(name):
         print(f'That was the last one. answer("{exercise.name}") shows the line.')
 
 
-def answer(name):
+def answer(name: str) -> None:
     """Print the line, or lines, that an exercise asks for."""
     exercise = _known(name)
     if exercise:

@@ -21,7 +21,7 @@ class NotFetched(RuntimeError):
     """The list could not be had; the message says why, and what to do without a network."""
 
 
-def is_lecture_list(path):
+def is_lecture_list(path: Path) -> bool:
     """Whether the file is there and is the lecture's list, to the byte."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest() == SHA256
@@ -29,7 +29,7 @@ def is_lecture_list(path):
         return False
 
 
-def fetch(url=URL, target=FILE, timeout=30):
+def fetch(url: str = URL, target: str | os.PathLike = FILE, timeout: float = 30) -> None:
     """Download the list to `target`; the file is put in place whole and checked, or not at all.
 
     timeout: seconds, for the connection and then for the whole download.

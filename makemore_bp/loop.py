@@ -34,7 +34,13 @@ class StepCheck:
     returns the loss, if the model is not the course's. The generators of random numbers are left alone.
     """
 
-    def __init__(self, parameters, names=None, steps=(0, 1, 2, 10, 100, 1000), loss=None):
+    def __init__(
+        self,
+        parameters: Params | dict[str, torch.Tensor] | list[torch.Tensor],
+        names: list[str] | None = None,
+        steps: Iterable[int] = (0, 1, 2, 10, 100, 1000),
+        loss: Callable[[dict, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    ):
         if hasattr(parameters, "_asdict"):
             parameters = parameters._asdict()
         if not isinstance(parameters, dict):
@@ -56,7 +62,7 @@ class StepCheck:
         self.step, self.problems, self.watched = -1, [], 0
         self._truth, self._past, self._hooks = None, [], []
 
-    def begin(self, Xb, Yb):
+    def begin(self, Xb: torch.Tensor, Yb: torch.Tensor) -> None:
         """Before a step: remember the parameters and compute what their gradients will have to be."""
         checks.kind("Xb", Xb, "a tensor", torch.Tensor)
         checks.kind("Yb", Yb, "a tensor", torch.Tensor)
@@ -83,7 +89,12 @@ class StepCheck:
             self._true_loss = loss.detach()
         self._truth = {name: copy.grad for name, copy in self._copies.items()}
 
-    def end(self, grads, lr, loss=None):
+    def end(
+        self,
+        grads: Params | dict[str, torch.Tensor] | list[torch.Tensor],
+        lr: float | torch.Tensor,
+        loss: float | torch.Tensor | None = None,
+    ) -> None:
         """After the update: compare.
 
         grads: a list in the parameters' order, a Params or a dict; lr: a number; loss: your own loss of this step
@@ -120,7 +131,7 @@ class StepCheck:
         self._past.append((self.step, self._truth, {n: _copy(g) for n, g in grads.items()}))
         self._truth = None
 
-    def report(self):
+    def report(self) -> bool:
         """Print what was found; True if nothing was, and at least one step was watched."""
         print(self)
         return bool(self)

@@ -33,7 +33,12 @@ class Pass(SimpleNamespace):
     """One forward pass: every intermediate as an attribute, under the name it has all through the course."""
 
 
-def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
+def draw(
+    hidden: int = 64,
+    seed: int = SEED,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> tuple[Params, torch.Generator]:
     """Draw the parameters; return them with the generator that goes on to draw the minibatches.
 
     Always drawn in float32 on the CPU and then cast or moved, so that every dtype and device starts
@@ -59,7 +64,9 @@ def draw(hidden=64, seed=SEED, dtype=torch.float32, device="cpu"):
     return Params(*(p.to(device=device, dtype=dtype).requires_grad_() for p in drawn)), g
 
 
-def minibatch(X, Y, g, n=32):
+def minibatch(
+    X: torch.Tensor, Y: torch.Tensor, g: torch.Generator, n: int = 32
+) -> tuple[torch.Tensor, torch.Tensor]:
     """n examples drawn with replacement: Xb (n, 3) and Yb (n,). Drawn on the CPU, the same for every device."""
     checks.examples(X, Y, g, n)
     ix = torch.randint(0, X.shape[0], (n,), generator=g, device="cpu")
@@ -77,7 +84,13 @@ def _check_variance(v):
         )
 
 
-def forward(params, Xb, Yb, eps=EPS, activation=torch.tanh):
+def forward(
+    params: Params,
+    Xb: torch.Tensor,
+    Yb: torch.Tensor,
+    eps: float = EPS,
+    activation: Callable[[torch.Tensor], torch.Tensor] = torch.tanh,
+) -> Pass:
     """The forward pass in atomic steps, for Xb (n, 3) and Yb (n,); returns a Pass.
 
     The rules of `backward` and what `cmp` says are for tanh; notebook 13 puts another `activation` in its place.
@@ -124,7 +137,9 @@ def _retain(v):
             t.retain_grad()
 
 
-def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
+def forward_merged(
+    params: Params, Xb: torch.Tensor, Yb: torch.Tensor, eps: float = EPS, retain: bool = True
+) -> Pass:
     """The same pass with BatchNorm and cross-entropy in one step each; returns a Pass.
 
     Keeps what the fused backward pass reads: emb, embcat, hprebn, bnmeani, bnvar, bnvar_inv, bnraw,
@@ -137,7 +152,7 @@ def forward_merged(params, Xb, Yb, eps=EPS, retain=True):
     return v
 
 
-def merged(params, Xb, Yb, eps=EPS):
+def merged(params: Params, Xb: torch.Tensor, Yb: torch.Tensor, eps: float = EPS) -> Pass:
     """What `forward_merged` computes, for a loop that has looked at all its examples beforehand."""
     v = Pass(Xb=Xb, Yb=Yb, n=Xb.shape[0], eps=eps, **params._asdict())
     v.emb = v.C[Xb]
@@ -163,7 +178,7 @@ class Stats(NamedTuple):
 
 
 @torch.no_grad()
-def logits_eval(params, stats, X, eps=EPS):
+def logits_eval(params: Params, stats: Stats, X: torch.Tensor, eps: float = EPS) -> torch.Tensor:
     """The logits (N, V) for X (N, 3). One line differs from training: where mean and variance come from."""
     checks.evaluation(params, stats, X, eps=eps)
     p = params
@@ -172,7 +187,9 @@ def logits_eval(params, stats, X, eps=EPS):
     return torch.tanh(p.bngain * bnraw + p.bnbias) @ p.W2 + p.b2
 
 
-def evaluate(params, stats, X, Y, chunk=None):
+def evaluate(
+    params: Params, stats: Stats, X: torch.Tensor, Y: torch.Tensor, chunk: int | None = None
+) -> float:
     """The mean loss over all of X (N, 3) and Y (N,), a float; in chunks, to stay small in memory."""
     checks.evaluation(params, stats, X, Y)
     if chunk is not None:
@@ -186,14 +203,14 @@ def evaluate(params, stats, X, Y, chunk=None):
 
 
 @torch.no_grad()
-def calibrate(params, X):
+def calibrate(params: Params, X: torch.Tensor) -> Stats:
     """Stats over all of X (N, 3) at once, under the parameters as they are now. N is at least 2."""
     checks.batch(params, X, names="X", least=2)
     hprebn = params.C[X].view(X.shape[0], -1) @ params.W1 + params.b1
     return Stats(hprebn.mean(0, keepdim=True), hprebn.var(0, keepdim=True, unbiased=True))
 
 
-def sample(params, stats, count, seed=SEED + 2):
+def sample(params: Params, stats: Stats, count: int, seed: int = SEED + 2) -> list[str]:
     """Draw `count` new names, letter by letter; one that does not end is cut after LONGEST letters."""
     checks.stats(stats, params, checks.params(params)["H"])
     checks.whole("count", count, 0)

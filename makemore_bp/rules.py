@@ -61,6 +61,6 @@ embcat W1 b1 emb C
 """.split()
 
 
-def uses(name):
+def uses(name: str) -> tuple[str, ...]:
     """The nodes on whose right-hand side `name` stands: that many uses, that many terms."""
     return tuple(step.name for step in STEPS.values() if name in step.reads)

@@ -23,7 +23,7 @@ class BadModel(ValueError):
 FIELDS = [*Params._fields, *(f"running_{name}" for name in Stats._fields)]
 
 
-def save(path, params, stats):
+def save(path: str | os.PathLike, params: Params, stats: Stats) -> None:
     """Write params and stats to path (NumPy's npz). An interruption leaves an older file there whole.
 
     Where path is a symbolic link, what it leads to is written. Raises OSError.
@@ -40,7 +40,7 @@ def save(path, params, stats):
         os.replace(file.name, path)
 
 
-def check_writable(path):
+def check_writable(path: str | os.PathLike) -> None:
     """Raise OSError where `save` could not write path: before hours of training, not after."""
     with _beside(_target(path)):
         pass
@@ -75,7 +75,7 @@ def _beside(path):
         partial.unlink(missing_ok=True)
 
 
-def load_model(path):
+def load_model(path: str | os.PathLike) -> tuple[Params, Stats]:
     """Read what `save` wrote; return (Params, Stats). No code from the file is run. Raises BadModel."""
     path = checks.path(path)
     if os.path.exists(path) and not os.path.isdir(path) and not os.path.isfile(path):

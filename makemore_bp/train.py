@@ -23,7 +23,7 @@ class Run(NamedTuple):
 
     params: Params
     stats: Stats  # running mean and variance
-    losses: list  # one minibatch loss a step
+    losses: list[float]  # one minibatch loss a step
     finished: bool
     seconds: float
 
@@ -32,7 +32,7 @@ class Diverged(ArithmeticError):
     """The loss became nan or inf; the message names the step."""
 
 
-def rate(step):
+def rate(step: int) -> float:
     """The learning rate: large steps first, then refining."""
     return 0.1 if step < DECAY_AT else 0.01
 
@@ -80,16 +80,16 @@ def check(data, steps, seed, hidden, dtype=torch.float32, batch=BATCH, by="hand"
 
 @one_thread()
 def train(
-    data,
-    by="hand",
-    steps=STEPS,
-    seed=SEED,
-    hidden=200,
-    dtype=torch.float32,
-    b1=True,
-    progress=True,
-    batch=BATCH,
-):
+    data: Data,
+    by: str = "hand",
+    steps: int = STEPS,
+    seed: int = SEED,
+    hidden: int = 200,
+    dtype: torch.dtype = torch.float32,
+    b1: bool = True,
+    progress: bool = True,
+    batch: int = BATCH,
+) -> Run:
     """Train on data.Xtr, data.Ytr; return a Run.
 
     by: who computes the gradients, "hand" or "backward". b1=False trains the model without b1.

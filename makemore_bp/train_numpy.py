@@ -14,6 +14,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from .data import Data
 from .model import EPS, SEED, Params, Stats, draw
 from .train import BATCH, STEPS, Diverged, Run, check, rate
 
@@ -26,7 +27,7 @@ class Step:
     begin(X, Y, rates) takes a block of minibatches, each call then does one step, end() returns the losses.
     """
 
-    def __init__(self, params, n=BATCH):
+    def __init__(self, params: Params, n: int = BATCH):
         arrays = [p.detach().numpy() for p in params]
         C, W1, b1, W2, b2, gain, bias = arrays
         (V, E), (D, H), dtype = C.shape, W1.shape, C.dtype
@@ -62,7 +63,7 @@ class Step:
         self.batch_stats = np.empty((BLOCK, 2, H), dtype)
         self.stats = np.stack([np.zeros(H, dtype), np.ones(H, dtype)])  # running mean (less b1) and variance
 
-    def begin(self, X, Y, rates):
+    def begin(self, X: np.ndarray, Y: np.ndarray, rates: list[float]) -> None:
         """Take up to BLOCK minibatches, X (K, n, 3) and Y (K, n), and their learning rates (K,)."""
         (K, n, places), V = X.shape, self.V
         self.k, self.rates = 0, np.asarray(rates, self.C.dtype)
@@ -92,7 +93,7 @@ class Step:
         self.update()
         self.k += 1
 
-    def end(self):
+    def end(self) -> list[float]:
         """The losses of the block's steps so far, a list; their statistics go into the running ones."""
         k = self.k
         losses = np.log(self.counts_sum[:k]).mean(1) - self.picked[:k] / self.rates[:k]
@@ -169,7 +170,7 @@ class Step:
         """What b1, which stays as it is, would have added to a running mean that started at 0."""
         return self.b1 * (1 - 0.999**steps)
 
-    def result(self, steps):
+    def result(self, steps: int) -> tuple[Params, Stats]:
         """Params and Stats as tensors (copies)."""
         mean, var = self.stats
         mean = mean + self.b1_share(steps)
@@ -192,16 +193,16 @@ def _check(losses, first):
 
 
 def train(
-    data,
-    steps=STEPS,
-    seed=SEED,
-    hidden=200,
-    dtype=torch.float32,
-    b1=True,
-    progress=True,
-    batch=BATCH,
-    step_class=Step,
-):
+    data: Data,
+    steps: int = STEPS,
+    seed: int = SEED,
+    hidden: int = 200,
+    dtype: torch.dtype = torch.float32,
+    b1: bool = True,
+    progress: bool = True,
+    batch: int = BATCH,
+    step_class: type[Step] = Step,
+) -> Run:
     """Train as train.train does, in NumPy; return a Run. step_class may exchange single groups for wrong ones."""
     check(data, steps, seed, hidden, dtype, batch)
     params, g = draw(hidden, seed, dtype)

@@ -125,7 +125,9 @@ class Trial(NamedTuple):
     diverged: int | None  # the step whose loss is that nan or inf
 
 
-def run_trials(data, cases, steps=STEPS, hidden=200, processes=2):
+def run_trials(
+    data: Data, cases: list[tuple[str, int]], steps: int = STEPS, hidden: int = 200, processes: int = 2
+) -> dict[tuple[str, int], Trial]:
     """Train every case, a pair (name, seed) with "right" or a name of WRONG; return case -> Trial, in that order.
 
     Each case is a run of its own, so neither their order nor the number of processes changes a result.

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from makemore_bp.figures.graph import where
 from makemore_bp.rules import GRADIENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +46,16 @@ def texts(output):
 
 def test_there_are_notebooks_and_their_numbers_have_no_gap():
     assert [int(path.name[:2]) for path in PATHS] == list(range(1, len(PATHS) + 1)) and PATHS
+
+
+@NUMBERED
+def test_the_map_is_described_as_the_package_draws_it(path):
+    """nbval does not compare alternative texts."""
+    maps = [cell for cell in code_cells(path) if source(cell).startswith("where(")]
+    for cell in maps:
+        (output,) = cell["outputs"]
+        assert output["metadata"]["image/png"]["alt"] == eval(source(cell), {"where": where}).alt
+    assert maps
 
 
 @NUMBERED
