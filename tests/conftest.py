@@ -2,15 +2,19 @@
 
 import os
 import random
+import threading
 
 import pytest
 import torch
+import tqdm
 
 from makemore_bp import compare
 from makemore_bp.model import Params, forward
 
 # tensors as small as these gain nothing from more
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+# not tqdm's own lock: mutmut's processes would share it, and one that dies while it has it stops them all
+tqdm.tqdm.set_lock(threading.RLock())
 
 
 def make_params(hidden=8, vocab=27, embedding=10, context=3, seed=0, dtype=torch.float64):
