@@ -57,6 +57,8 @@ def main(arguments=None):
     for path in paths:
         if not path.is_file():
             return complain(f"{path}: there is no such notebook.")
+    if options.write or options.same:
+        os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # a second thread changes last bits
     failed = 0
     try:
         for path in paths:

@@ -6,6 +6,7 @@ from re import sub
 import numpy as np
 from IPython.display import Image
 from matplotlib import rcParams
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image as Pixels
 
@@ -66,9 +67,10 @@ def moving(figures, alt, milliseconds):
 
 
 def _pixels(fig):
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=DPI)
-    return np.asarray(Pixels.open(buffer).convert("RGB"))
+    fig.set_dpi(DPI)
+    canvas = FigureCanvasAgg(fig)
+    canvas.draw()  # once; savefig draws twice
+    return np.asarray(canvas.buffer_rgba())[..., :3]
 
 
 def _few_colours(frames, many=96):
