@@ -48,7 +48,7 @@ test-book: .venv/.docs .venv/.test node_modules/.package-lock.json ## the book a
 	@$(PY) -m pytest -q -rs -n 2 --dist loadfile tests/test_book.py tests/test_browser.py
 
 mutants: .venv/.mutants ## break the package in two thousand places, and see whether the unit tests notice (MUTANTS='makemore_bp.model*')
-	@.venv/bin/mutmut run $(MUTANTS); .venv/bin/mutmut results
+	@.venv/bin/mutmut run $(MUTANTS); $(PY) tools/mutants.py
 
 bench: .venv/.bench ## time a training step against everything else that can take it
 	@$(PY) benchmarks/bench.py

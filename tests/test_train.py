@@ -229,7 +229,7 @@ def test_one_thread_for_the_matrix_products_and_all_are_put_back(data, monkeypat
 
 def test_the_bar_counts_the_steps(data, capsys):
     train_numpy.train(data, steps=250)
-    assert re.search(r"train by numpy: 100%.* 250/250 .*step(/s|s)?", capsys.readouterr().err)
+    assert re.search(r"train by numpy: 100%.* 250/250 \[.*[\d?](step/s|s/step)\]", capsys.readouterr().err)
     train_numpy.train(data, steps=2, progress=False)
     assert capsys.readouterr().err == ""
 

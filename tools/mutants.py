@@ -16,7 +16,8 @@ REASONS = ROOT / "tests" / "mutants.toml"
 
 def mutmut(*arguments):
     command = [Path(sys.executable).parent / "mutmut", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, cwd=ROOT)
+    return done.stdout
 
 
 def reasons():
@@ -33,6 +34,9 @@ def changed(name, diff):
 
 
 def main():
+    if not (ROOT / "mutants").is_dir():
+        print("mutants.py: nothing was tried yet; `make mutants` does it.", file=sys.stderr)
+        return 2
     verdicts = dict(re.findall(r"^\s+(\S+): (.+)$", mutmut("results", "--all", "true"), re.MULTILINE))
     survived = [name for name, verdict in verdicts.items() if verdict == "survived"]
     known, left = reasons(), []
